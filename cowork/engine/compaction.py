@@ -20,9 +20,8 @@ from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold, is_pinned
 from cowork.engine.clip import file_name, save
 from cowork.engine.loop import PEOPLE, Agent
-from cowork.engine.metering import NOTHING, Cost, estimate_tokens
+from cowork.engine.metering import CHARS_A_TOKEN, NOTHING, Cost, estimate_tokens
 
-CHARS_A_TOKEN = 4
 BULKY = 500  # tokens of a result worth clearing
 FRESH_TURNS = 4  # replies whose results are never cleared
 KEEP_SHARE = 0.2  # of the window, for the newest messages kept as they are

@@ -97,7 +97,6 @@ class RequestMeter:
 
 BYTES_A_TOKEN = 2  # prose has four, code three, dense data two
 IMAGE_TOKENS = 2_000
-USUAL_BYTES_A_TOKEN = 4
 USUAL_IMAGE_TOKENS = 1_500
 
 
@@ -114,7 +113,7 @@ def upper_bound_tokens(request: Request) -> int:
 def estimate_tokens(*things: Message | Block) -> int:
     """About as many as a model will count for them."""
     weights = map(_weigh, things)
-    return sum(size // USUAL_BYTES_A_TOKEN + images * USUAL_IMAGE_TOKENS for size, images in weights)
+    return sum(size // CHARS_A_TOKEN + images * USUAL_IMAGE_TOKENS for size, images in weights)
 
 
 def _weigh(thing: Message | Block) -> tuple[int, int]:

@@ -185,7 +185,7 @@ class Subagents:
             self._telemetry.say("depth_limit", order.description, current_depth=depth, max_depth=deepest)
             message = f"Maximum subagent recursion depth ({deepest}) exceeded. Current depth: {depth}."
             raise check.refusal("CONFLICT", f"{message} Cannot spawn nested subagent.")
-        assignment = check.assign(self.running, self._past)
+        assignment = check.assign(self.running, lambda path: self._finished.get(path) or self.services.recall(path))
         try:
             self._ledger.check()
             child = self._build(assignment, ctx.state.cwd)
@@ -197,10 +197,6 @@ class Subagents:
         except (CoworkError, OSError, ValueError) as error:
             self._telemetry.say("error", order.description, depth=depth + 1, error=str(error))
             raise check.refusal("INTERNAL_ERROR", f"Failed to initialize subagent: {error}") from error
-
-    def _past(self, path: str) -> Transcript | None:
-        """The conversation of a finished child."""
-        return self._finished.get(path) or self.services.recall(path)
 
     def _build(self, assignment: Assignment, cwd: Path) -> Child:
         """The child, ready to run. Raises when its model cannot be had."""
