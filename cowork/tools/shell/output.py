@@ -117,11 +117,9 @@ class Capture:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._record(before)
         except OSError as error:
             self.full, self.problem = True, f" ({error.strerror})"
-            return
-        if before:
-            self._record(before)
 
 
 class Live:
@@ -187,8 +185,5 @@ def _last(text: str, size: int, lines: int) -> str:
 
 
 def _size(count: int) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count = count / 1024  # type: ignore[assignment]
-    return f"{count:.1f} GB"
+    power = min(3, (count.bit_length() - 1) // 10) if count else 0
+    return f"{count / 1024**power:.1f} {('', 'KB', 'MB', 'GB')[power]}" if power else f"{count} bytes"
