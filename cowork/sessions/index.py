@@ -233,20 +233,15 @@ def remove(sessions: Path, session_id: str) -> None:
         lock.release()
 
 
-def prune(
-    sessions: Path, *, keep_days: float | None = None, keep_count: int | None = None, now: float | None = None
-) -> list[str]:
-    """Delete the sessions older than `keep_days` or beyond the newest `keep_count`, unless in use; gives their ids."""
-    moment = time.time() if now is None else now
+def prune(sessions: Path, *, keep_days: float, now: float | None = None) -> list[str]:
+    """Delete the sessions that were not used for so many days, unless in use; gives their ids."""
+    start = (time.time() if now is None else now) - keep_days * 86400
     gone: list[str] = []
-    for place, entry in enumerate(list_sessions(sessions, empty=True)):
-        old = keep_days is not None and moment - entry.last_used > keep_days * 86400
-        beyond = keep_count is not None and place >= keep_count
-        if not (old or beyond) or holder(sessions / entry.id / LOCK) is not None:
-            continue
-        with contextlib.suppress(UserError, OSError):
-            remove(sessions, entry.id)
-            gone.append(entry.id)
+    for entry in list_sessions(sessions, empty=True):
+        if entry.last_used < start and holder(sessions / entry.id / LOCK) is None:
+            with contextlib.suppress(UserError, OSError):
+                remove(sessions, entry.id)
+                gone.append(entry.id)
     return gone
 
 
