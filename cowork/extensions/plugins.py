@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,16 +143,10 @@ def _server(plugin: Plugin, given: Any, data: Path, line: int) -> Json:
 
 def _expanded(given: Json, root: Path, data: Path) -> Json:
     """With the plugin's folders in args, env and cwd; Claude's spelling is known too, and also in command."""
-
-    def fill(value: Any) -> Any:
-        if isinstance(value, str):
-            names = {"ROOT": str(root), "DATA": str(data)}
-            return re.sub(r"\$\{(?:CLAUDE_)?PLUGIN_(ROOT|DATA)\}", lambda m: names[m[1]], value)
-        if isinstance(value, list):
-            return [fill(one) for one in value]
-        return {key: fill(one) for key, one in value.items()} if isinstance(value, dict) else value
-
-    return {key: fill(value) if key in ("args", "env", "cwd", "command") else value for key, value in given.items()}
+    names = {"ROOT": json.dumps(str(root))[1:-1], "DATA": json.dumps(str(data))[1:-1]}
+    text = json.dumps({key: given[key] for key in ("args", "env", "cwd", "command") if key in given})
+    filled: Json = json.loads(re.sub(r"\$\{(?:CLAUDE_)?PLUGIN_(ROOT|DATA)\}", lambda m: names[m[1]], text))
+    return {**given, **filled}
 
 
 def digest(root: Path) -> str:
@@ -263,15 +258,13 @@ class PluginStore:
             raise UserError(f"There is no plugin {name!r}.", "`cowork plugin list` has those that are installed.")
         for folder in (self.folder / name, self.data / name):
             shutil.rmtree(folder, ignore_errors=True)
-        known.pop(name, None)
-        self._save(known)
+        self._save({one: facts for one, facts in known.items() if one != name})
 
     def changed(self, name: str) -> bool:
         """Whether its files are not those that were installed."""
-        try:
+        with suppress(BadFile, OSError):
             return digest(self.folder / name) != self.installed().get(name, {}).get("digest")
-        except (BadFile, OSError):
-            return True
+        return True
 
     def _save(self, plugins: Mapping[str, Any]) -> None:
         write_private(self._list, json.dumps({"version": 1, "plugins": plugins}, indent=1))

@@ -149,50 +149,38 @@ def _words(given: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def pieces(recipe: Recipe, typed: str, places: Mapping[str, str]) -> list[Piece]:
-    """The text with its arguments in place, cut where the output of a command belongs that is in the file itself."""
-    fill, found, at = _Filling(recipe, typed, places), list[Piece](), 0
-    for match in _COMMAND.finditer(recipe.body):
-        found.append(("text", fill(recipe.body[at : match.start()])))
-        found.append(("command", fill(match[1] or match[2])))
-        at = match.end()
-    found.append(("text", fill(recipe.body[at:])))
-    if typed.strip() and not fill.used:
-        found.append(("text", f"\n\n{typed.strip()}"))
-    return [piece for piece in found if piece[1]]
+    """The text with its arguments in place, cut where the output of a command belongs that is in the file itself.
 
+    Positions count from `$0`; in a text without it, from `$1`.
+    """
+    typed, used = typed.strip(), False
+    try:
+        words = shlex.split(typed)
+    except ValueError:  # an apostrophe, not a quote
+        words = typed.split()
+    first = 0 if re.search(r"\$0(?!\d)", recipe.body) else 1
 
-class _Filling:
-    """Puts arguments in the place of their names. Positions count from `$0`; in a text without it, from `$1`."""
-
-    def __init__(self, recipe: Recipe, typed: str, places: Mapping[str, str]) -> None:
-        self.typed, self.places, self.names = typed.strip(), places, recipe.arguments
-        try:
-            self.words = shlex.split(typed)
-        except ValueError:  # an apostrophe, not a quote
-            self.words = typed.split()
-        self.first = 0 if re.search(r"\$0(?!\d)", recipe.body) else 1
-        self.used = False
-
-    def __call__(self, text: str) -> str:
-        return _TOKEN.sub(self._one, text)
-
-    def _one(self, match: re.Match[str]) -> str:
+    def argument(match: re.Match[str]) -> str:
+        nonlocal used
         escape, index, position, name, braced = match.groups()
-        whole = match[0].removeprefix("\\")
-        name = name or braced
-        known = name is None or name in self.names or name in self.places
+        whole, name = match[0].removeprefix("\\"), name or braced
+        known = name is None or name in recipe.arguments or name in places
         if not known or escape:
             return whole if escape and known else match[0]
-        if name in self.places:
-            return self.places[name]
-        self.used = True
-        if name is not None:
-            return self._word(self.names.index(name), "")
-        if index is not None:
-            return self._word(int(index), whole)
-        if position is not None:
-            return self._word(int(position) - self.first, whole)
-        return self.typed
+        if name in places:
+            return places[name]
+        used = True
+        if (name, index, position) == (None, None, None):
+            return typed
+        number = recipe.arguments.index(name) if name else int(index) if index else int(position) - first
+        return words[number] if 0 <= number < len(words) else "" if name else whole
 
-    def _word(self, number: int, missing: str) -> str:
-        return self.words[number] if 0 <= number < len(self.words) else missing
+    found, at = list[Piece](), 0
+    for match in _COMMAND.finditer(recipe.body):
+        found.append(("text", _TOKEN.sub(argument, recipe.body[at : match.start()])))
+        found.append(("command", _TOKEN.sub(argument, match[1] or match[2])))
+        at = match.end()
+    found.append(("text", _TOKEN.sub(argument, recipe.body[at:])))
+    if typed and not used:
+        found.append(("text", f"\n\n{typed}"))
+    return [piece for piece in found if piece[1]]

@@ -1,5 +1,3 @@
 """What may run: rules, shell commands, paths, trust and the boxes."""
 
-from cowork.permissions.policy import Permissions
-
-__all__ = ["Permissions"]
+from cowork.permissions.policy import Permissions as Permissions

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 from cowork.core.blocks import Json
-from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import EXACTLY, BoxName, Decision, Effect, ToolFacts
 from cowork.permissions.policy import PLAN, Permissions
@@ -20,7 +19,7 @@ from cowork.permissions.rules import Rule, allows, in_workspace, path_matches
 from cowork.permissions.shell.follow import denies, follow, program
 from cowork.permissions.shell.never import expanded, folders_of, never_of
 from cowork.permissions.shell.parse import ShellText, SimpleCommand
-from cowork.permissions.shell.programs import LEVELS, Place, hint, offer, only_reads, words_hint
+from cowork.permissions.shell.programs import LEVELS, Part, Place, hint, offer, only_reads, words_hint
 
 _HALF = re.compile("[\ud800-\udfff]")
 _MAKES = ("mkdir", "touch")
@@ -48,19 +47,6 @@ _BOXES = {
     "outside": "outside the sandbox, with your own rights",
     "": "with your own rights",
 }
-
-
-@frozen
-class Part:
-    """One simple command as people see it."""
-
-    command: SimpleCommand
-    place: Place
-    why: str = ""
-    checks: bool = False
-    argv: tuple[str, ...] = ()  # set when it is literal, so that an allow rule may match it
-    cwd: Path = Path()
-    allowed: str = ""  # the rule that covers it
 
 
 def judge_command(effect: Effect, permits: Permissions) -> Decision:
@@ -100,7 +86,7 @@ class _Case:
                 self.git = f"git could show {secret}, which looks like a secret; a rule Read({secret}) would let it"
         self.parts = [self._cover(part) for part in parts]
         self.left = [part for part in self.parts if part.place != "read" or self._held_back(part)]
-        self.denied = self.unsure = ""  # what a deny rule says of it, and why one could not be checked
+        self.denied = self.unsure = ""
         self._deny()
         self.beyond: Place = self.place if self.place != "read" else "write"  # where it runs with a yes
 
@@ -155,7 +141,6 @@ class _Case:
         return replace(self._say("ask", why or reading or self.why, box=place), rule=rule, session_rule=session)
 
     def _say(self, verdict: Verdict, reason: str = "", *, box: BoxName = "") -> Decision:
-        """A decision, with what it says of each part."""
         shown, denied = [], self.denied or self.never
         for part in self.parts:
             said = "allow" if part.allowed or part not in self.left else "ask"
@@ -210,6 +195,7 @@ class _Case:
         return all(self.workspace.may_write(real) and not self.workspace.protects(real) for real in places)
 
     def _deny(self) -> None:
+        """Note what a deny rule says of it, and why one could not be checked."""
         for rule in self.rules.deny:
             if rule.tool == "Bash" or (rule.tool in ("Network", "Outside") and rule.tool.casefold() == self.place):
                 found = denies(rule, self.followed)
@@ -253,11 +239,10 @@ def _parts(followed: ShellText, text: str, cwd: Path) -> list[Part]:
     for command in top:
         if not followed.literal:
             guess = hint([command])
-            parts.append(Part(command, guess.place, guess.why or followed.opaque, guess.checks))
+            parts.append(replace(guess, command=command, why=guess.why or followed.opaque))
             continue
         words = tuple(_ADDS_NOTHING.sub("", "\0".join(word.text for word in command.words)).split("\0"))
-        guess = words_hint(words)
-        parts.append(Part(command, guess.place, guess.why, guess.checks, words, cwd))
+        parts.append(replace(words_hint(words), command=command, argv=words, cwd=cwd))
         if words[0] == "cd" and len(words) == 2 and command.words[-1].literal:
             cwd = Path(os.path.normpath(cwd / words[1]))
     return parts
@@ -282,13 +267,12 @@ def explain(permissions: Permissions, tool: ToolFacts, command: str, cwd: Path) 
     """The decision for a command, its parts, its box and why; nothing is run."""
     decision = permissions.judge("main", tool, {"command": command}, [Effect("exec", command, str(cwd))])
     box = decision.box if permissions.boxes == "both" or decision.box == "read" else ""
-    if decision.verdict == "deny":
-        box, text = "", f"It does not run: {decision.reason}."
-    elif decision.verdict == "allow":
+    always = f" Always would add {decision.rule}." if decision.rule else ""
+    text = f"It asks ({decision.reason}), and with a yes runs {_BOXES[box]}.{always}"
+    if decision.verdict == "allow":
         text = f"It runs unasked {_BOXES[box]}."
-    else:
-        text = f"It asks ({decision.reason}), and with a yes runs {_BOXES[box]}."
-        text += f" Always would add {decision.rule}." if decision.rule else ""
+    elif decision.verdict == "deny":
+        box, text = "", f"It does not run: {decision.reason}."
     said: Json = {"verdict": decision.verdict, "box": box, "why": decision.reason, "rule": decision.rule}
     return said | {"parts": decision.display.get("parts", []), "text": text}
 

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from cowork.permissions.sandbox.box import Sandbox
 
 
-PLAN = (
-    "plan mode is read-only. Look around with the tools that read, then present your plan as text"
-    " and let the user leave plan mode"
-)
+PLAN = "plan mode is read-only. Look around with the tools that read, then present your plan as text"
+PLAN += " and let the user leave plan mode"
 
 
 class Permissions:
@@ -64,8 +62,7 @@ class Permissions:
         self._mode = mode_of(mode)
 
     @property
-    def boxes(self) -> Literal["both", "read", ""]:
-        """Which boxes hold commands here."""
+    def boxes(self) -> Literal["both", "read", ""]:  # those that hold commands here
         return self.sandbox.boxes if self.sandbox else ""
 
     def child(self, mode: str | None = None) -> Permissions:
@@ -92,10 +89,9 @@ class Permissions:
             worst = replace(worst, reason=f"{worst.reason}: {args['why']}")
         if len(found) == 1:
             return worst
-        grants = list(dict.fromkeys(decision.rule for decision in found if decision.verdict == worst.verdict))
+        grants = dict.fromkeys(decision.rule for decision in found if decision.verdict == worst.verdict)
         rule = ", ".join(grants) if all(grants) else ""
-        read_only = all(decision.read_only for decision in found)
-        return replace(worst, rule=rule, session_rule=rule, read_only=read_only)
+        return replace(worst, rule=rule, session_rule=rule, read_only=all(decision.read_only for decision in found))
 
     def forbids(self, tool: ToolFacts) -> bool:
         """Whether a rule denies every call of a tool."""

@@ -36,8 +36,7 @@ _RULE = re.compile(rf"\s*({_NAME}|mcp__[A-Za-z0-9_-]*\*)\s*(?:\((.*)\))?\s*", re
 _BETWEEN = re.compile(rf"(?<=\)),\s*(?={_NAME}\()")
 _EXAMPLES = "Write Tool or Tool(pattern), such as Bash(git commit:*), Bash(npm test), Edit(src/**), Read(.env),"
 _EXAMPLES += " Task(explore), mcp__git__*, Network(npm ci:*), Outside(docker:*)."
-_MOST_RULES = 1 << 20  # bytes of the file
-_MOST_PROGRAM = 16 << 20
+_MOST_RULES, _MOST_PROGRAM = 1 << 20, 16 << 20  # bytes of the file of rules, and of a program
 
 
 @frozen
@@ -90,9 +89,9 @@ def check_tools(rules: Iterable[Rule], tools: Mapping[str, ToolFacts]) -> None:
     known = {name.casefold(): tool for name, tool in tools.items()}
     for rule in rules:
         later = rule.tool in JOIN_LATER or rule.tool.casefold().startswith("mcp__")
+        tool = known.get(rule.tool.casefold())
         if rule.tool in _WORDS.values() or (later and not rule.pattern):
             continue
-        tool = known.get(rule.tool.casefold())
         if tool is None:
             raise UserError(f"{str(rule)!r} names no tool.", f"Tools: {', '.join((*tools, *BEYOND))}.")
         if rule.pattern and tool.family in ("exec", "other"):

@@ -1,7 +1,4 @@
-"""Which folders the user trusts: the real path and a hash of the files in it that could run or steer.
-
-Reading is bounded, and a folder too large to be hashed is one whose hash never matches, so it asks again.
-"""
+"""Which folders the user trusts: the real path and a hash of the files in it that could run or steer."""
 
 from __future__ import annotations
 

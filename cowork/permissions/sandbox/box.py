@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ from cowork.core.workspace import Workspace, is_closed
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox import carriers, landlock, masks
 from cowork.permissions.sandbox.carriers import Temporary
-from cowork.permissions.sandbox.watch import Guarded, common_of, guarded, reasons, repository_of, worktree_of
+from cowork.permissions.sandbox.watch import guarded, reasons, repository_of, worktree_of
 
 MODES = ("auto", "required", "off")
 _TMP = Path("/tmp")
@@ -30,7 +30,7 @@ _EMPTY = str(Path(cowork.__file__).with_name("py.typed"))  # a file of ours that
 # Variables of caches that would lie in the home folder, which cannot be written inside; and of those that checkers keep
 # beside the code, which cannot be written in the read box: ruff and mypy fail there, pytest warns.
 _CACHES = "GOCACHE npm_config_cache YARN_CACHE_FOLDER PIP_CACHE_DIR UV_CACHE_DIR"
-_CHECKERS = "RUFF_CACHE_DIR MYPY_CACHE_DIR PYTEST_ADDOPTS"
+_CHECKERS = "RUFF_CACHE_DIR MYPY_CACHE_DIR"
 _COVERED = (_TMP, Path("/var/tmp"), Path("/run"))  # empty inside, and one's own; so is all of /dev
 
 
@@ -55,7 +55,7 @@ class Sandbox:
         self._environ, self._rules = environ or {}, rules
         self.home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))
         self._secrets = masks.WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
-        self.known: Guarded | None = None  # what is guarded, if that was looked up for the very next command
+        self.known: list[Path] | None = None  # what is guarded, if that was looked up for the very next command
         self.alone = True  # no other command runs that could move what is mounted for the next one
         self._serving = False  # nor a server that may write
         # A program of the workspace, or of the folder one is in, is no sandbox.
@@ -68,7 +68,7 @@ class Sandbox:
 
     def _missing(self) -> str:
         if sys.platform == "darwin":
-            return "" if os.access("/usr/bin/sandbox-exec", os.X_OK) else "sandbox-exec is not there"
+            return "" if os.access(carriers.SEATBELT, os.X_OK) else "sandbox-exec is not there"
         if self._bwrap:
             return carriers.probe(self._bwrap)[0]
         within = bool(shutil.which("bwrap", path=self._environ.get("PATH", os.defpath)))
@@ -107,10 +107,12 @@ class Sandbox:
             return landlock.words(argv, home=str(self.home), shown=shown, hidden=hidden)
         if not self.active or box == "outside":
             return argv
-        reads, network, masked = box == "read", self._has_network(box), self._masked(box, cwd)
+        reads, masked = box == "read", self._masked(box, cwd)
+        network = box == "network" or (self.network and not reads)
         if sys.platform == "darwin":
-            writable = () if reads else self.writable()
-            return carriers.seatbelt(argv, self.workspace, writable, [*self.secrets(), *masked], network=network)
+            writable, hidden = () if reads else self.writable(), [*self.secrets(), *masked]
+            profile = carriers.profile(self.workspace, writable, hidden, network=network)
+            return [carriers.SEATBELT, "-p", profile, *argv]
         for root in filter(is_closed, self.roots):
             raise ToolError("ACCESS_DENIED", f"{root} cannot be looked into. The user can: chmod u+rwx {root}")
         places = self._places(self.secrets(), self._homes(reads=reads), network=network)
@@ -120,32 +122,28 @@ class Sandbox:
         movable = any(_TMP in path.parents for path in places)
         if not movable and self.temporary and (shared := self.temporary.folder()):
             places[_TMP] = ["--bind", str(shared), str(_TMP)]
-        what, self.known = self.known or guarded(self.roots), None
+        kept, self.known = self.known or guarded(self.roots)[0], None
         # What deny rules for edits name, as far as it is there: a folder with all in it, or a file.
         patterns = [rule.pattern for rule in self._rules().deny if rule.names_files("write")]
         names = filter(None, (re.split(r"[*?]", pattern)[0].rstrip("/") for pattern in patterns))
         named = (Path(os.path.realpath(self.workspace.root / name)) for name in names)
         denied = [path for path in named if {*self.roots} & {*path.parents} and os.path.exists(path)]
-        fixed = [path for path in dict.fromkeys((*what.fixed, *denied)) if path not in self.roots]
+        fixed = [path for path in dict.fromkeys((*kept, *denied)) if path not in self.roots]
         nested = self._serving or not self.alone
         return self._around(argv, cwd, places, masked, fixed, self.writable(), network=network, nested=nested)
-
-    def _has_network(self, box: BoxName) -> bool:
-        return box == "network" or (self.network and box in ("write", "masked"))
 
     def explain(self, output: str, command: str, cwd: Path, box: BoxName) -> list[str]:
         """What of a command's output its box is the reason for, in words for the model."""
         if not (self.active or (self.fenced and box == "read")) or box == "outside":
             return []
         masked = [self.workspace.show(path) for path in self._masked(box, cwd) if path.name in command]
-        network = self._has_network(box)
+        network = box == "network" or (self.network and box != "read")
         return reasons(output, cwd, self.roots, self.home, masked, network=network, reads=box == "read")
 
     def hides_git(self, cwd: Path) -> str:
         """The file for which the read box hides what git has here: a tracked secret, or an address with a password."""
-        if not (found := repository_of(cwd)):
-            return ""
-        return self._secrets.tracked(*found) or next(map(str, masks.git_passwords(common_of(found[0]))), "")
+        git, top, common = repository_of(cwd) or (None, cwd, cwd)
+        return self._secrets.tracked(git, top) or next(map(str, masks.git_passwords(common)), "") if git else ""
 
     def status(self) -> str:
         """What is on, in a line, for people who want to know."""
@@ -161,11 +159,8 @@ class Sandbox:
         return f"{said}{'with' if self.network else 'no'} network{loose if self.boxes != 'both' else ''}"
 
     def wrap_server(self, argv: Sequence[str], cwd: Path, *, writable: Sequence[Path], network: bool) -> list[str]:
-        """The words that run a long-running program, such as an MCP server, in a box of its own.
-
-        It sees what commands in the write box see, with a /tmp of its own, and can write only the `writable` folders,
-        but for what is protected there. It ends with this process. UserError where there is no box to hold it.
-        """
+        """The words that run a server in a box of its own: as the write box, with a /tmp of its own, and writing only
+        the `writable` folders but for what is protected there. UserError where there is no box to hold it."""
         if self.boxes != "both":
             why = "the sandbox is off" if self.mode == "off" else self._missing() or "it does not hold here"
             raise UserError(f"{argv[0]} cannot run in a box: {why}.", "See `cowork doctor`, or set box = false.")
@@ -175,10 +170,11 @@ class Sandbox:
                 raise UserError(f"{folder} cannot be writable in a box.", "Name folders that exist, below your home.")
         hidden, masked = [path for path in self.secrets() if path not in folders], self._secrets.find()
         if sys.platform == "darwin":
-            return carriers.seatbelt(argv, self.workspace, folders, [*hidden, *masked], network=network)
+            profile = carriers.profile(self.workspace, folders, [*hidden, *masked], network=network)
+            return [carriers.SEATBELT, "-p", profile, *argv]
         places = self._places(hidden, masks.other_homes(self.home, self.roots), network=network)
         self._serving = self._serving or bool(folders)
-        return self._around(argv, cwd, places, masked, guarded(folders).fixed, folders, network=network, nested=True)
+        return self._around(argv, cwd, places, masked, guarded(folders)[0], folders, network=network, nested=True)
 
     def _around(
         self,
@@ -207,7 +203,13 @@ class Sandbox:
             hiding[path] = ["--ro-bind", str(path), str(path), *empty, str(path)]
         # Masks count as places, for a folder with one in it must not become one that is not searched.
         guards = _guards(places | hiding, hidden, fixed, writable) | hiding
-        words = [bwrap, *carriers.BARE, *self._settings(network=network, reads=not writable)]
+        words = [bwrap, *carriers.BARE, "--new-session", "--hostname", "sandbox", *(["--share-net"] if network else [])]
+        words += [word for name in masks.AGENTS.split() if name in self._environ for word in ("--unsetenv", name)]
+        values = {name: str(_TMP) for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR") if name in self._environ}
+        values |= {name: f"{_TMP}/.cache/{name}" for name in f"{_CACHES} {'' if writable else _CHECKERS}".split()}
+        values |= {} if writable else {"PYTEST_ADDOPTS": "-W ignore::pytest.PytestCacheWarning"}
+        values = {name: value for name, value in values.items() if name not in self._environ or value == str(_TMP)}
+        words += [word for name, value in values.items() for word in ("--setenv", name, value)]
         if nested and guards and carriers.nests(bwrap):
             inner = [bwrap, *carriers.INNER, *carriers.settings(), *carriers.NO_NAMESPACES]
             if any(Path(_EMPTY).is_relative_to(place) for place in _COVERED):  # the second box takes it from the first
@@ -217,24 +219,13 @@ class Sandbox:
             words += [*carriers.settings(), *carriers.probe(bwrap)[1], *_downwards(guards | places | hiding)]
         return [*words, "--chdir", str(cwd), "--", *argv]
 
-    def _settings(self, *, network: bool, reads: bool) -> Iterator[str]:
-        """Options for what is no file: the network and the environment."""
-        yield from ("--new-session", "--hostname", "sandbox", *(["--share-net"] if network else []))
-        for name in masks.AGENTS.split():
-            yield from ("--unsetenv", name) if name in self._environ else ()
-        for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR"):
-            yield from ("--setenv", name, str(_TMP)) if name in self._environ else ()
-        for name in f"{_CACHES} {_CHECKERS if reads else ''}".split():
-            value = "-W ignore::pytest.PytestCacheWarning" if "PYTEST" in name else f"{_TMP}/.cache/{name}"
-            yield from ("--setenv", name, value) if name not in self._environ else ()
-
     def _masked(self, box: BoxName, cwd: Path) -> list[Path]:
         """What of the workspace this box hides: its secrets, unless a question was answered, and git's copy of them."""
         found = self._secrets.find(only_denied=box == "write")
         if box == "read" and (repository := repository_of(cwd)):
-            git = common_of(repository[0])
-            objects = [git / "objects"] if self._secrets.tracked(*repository) else []
-            found += [path for path in (*objects, *masks.git_passwords(git)) if path not in found]
+            git, top, common = repository
+            objects = [common / "objects"] if self._secrets.tracked(git, top) else []
+            found += [path for path in (*objects, *masks.git_passwords(common)) if path not in found]
         return found
 
     def _places(self, hidden: Sequence[Path], homes: Sequence[Path], *, network: bool) -> dict[Path, list[str]]:

@@ -16,6 +16,7 @@ from cowork.core import spawn
 from cowork.core.workspace import Workspace
 
 _APART = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL")
+SEATBELT = "/usr/bin/sandbox-exec"
 BARE = (*_APART, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 # A second box in the first one: all of that as it is, but for what is mounted on top.
 INNER = ("--die-with-parent", "--cap-drop", "ALL", "--dev-bind", "/", "/")
@@ -56,7 +57,6 @@ def outer() -> tuple[str, ...]:
 
 
 def _tried(words: list[str]) -> str:
-    """What went wrong."""
     try:
         done = spawn.run(words, environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS)
     except OSError as error:
@@ -65,13 +65,6 @@ def _tried(words: list[str]) -> str:
         return ""
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return said[0] if said else f"exit {done.returncode}"
-
-
-def seatbelt(
-    argv: Sequence[str], workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Path], *, network: bool
-) -> list[str]:
-    """The words that run `argv` in a box of macOS."""
-    return ["/usr/bin/sandbox-exec", "-p", profile(workspace, writable, secrets, network=network), *argv]
 
 
 def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Path], *, network: bool) -> str:
@@ -122,7 +115,6 @@ class Temporary:
 
 
 def _sweep(place: Path) -> None:
-    """Remove what killed runs of this user left."""
     for path in place.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
@@ -145,8 +137,7 @@ def _locked(folder: Path, how: int) -> int:
 def _remove(folder: Path) -> None:
     """Remove a folder nobody runs in any more, of which a command may have closed some to their owner."""
     for place, folders, _ in os.walk(folder):
-        inner = [os.path.join(place, name) for name in folders]
-        for path in (path for path in inner if not os.path.islink(path)):
+        for path in (path for path in (os.path.join(place, name) for name in folders) if not os.path.islink(path)):
             with contextlib.suppress(OSError):
                 os.chmod(path, 0o700)
     shutil.rmtree(folder, ignore_errors=True)

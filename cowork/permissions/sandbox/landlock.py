@@ -16,8 +16,7 @@ from functools import lru_cache
 
 # From linux/landlock.h, which only grows.
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
-_VERSION = 1
-_BENEATH = 1
+_VERSION = _BENEATH = 1
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _WRITING = 0b1_1111_1111_0010  # write a file, remove and make anything
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3

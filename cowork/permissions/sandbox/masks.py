@@ -60,29 +60,23 @@ _MOST_TABLE = _MOST_LOGIN = 4 << 20  # bytes
 _CERTIFICATE = 64 * 1024
 
 
-def machine_secrets(
-    home: Path, environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence[Path]
-) -> list[str]:
+def machine_secrets(home: Path, environ: Mapping[str, str], roots: Sequence[Path], empty: Sequence[Path]) -> list[str]:
     """Keys and passwords of a home folder, or where variables say they are instead, those of root, and sockets."""
     secrets = _HOME_SECRETS.split()
-    found = [f"{home}/{name}" for name in (*secrets, *sensitive_names(_names_in(home)))]
+    found = [f"{home}/{name}" for name in (*secrets, *sensitive_names([entry.name for entry in scan(home)]))]
     for variable, folder in _MOVED.items():
         if place := environ.get(variable):
             found += [place + name.removeprefix(folder) for name in secrets if name.startswith(f"{folder}/")]
     found += [path for variable in _NAMED.split() for path in environ.get(variable, "").split(os.pathsep)]
     if os.geteuid() == 0:
-        found += [*_SYSTEM, *(f"/etc/ssh/{name}" for name in _names_in("/etc/ssh") if name.endswith("_key"))]
-    found += sockets(environ, roots, covered)
+        found += [*_SYSTEM, *(entry.path for entry in scan("/etc/ssh") if entry.name.endswith("_key"))]
+    found += sockets(environ, roots, empty)
     return [path for path in found if os.path.isabs(path) and os.path.exists(path)]
-
-
-def _names_in(folder: Path | str) -> list[str]:
-    return [entry.name for entry in scan(folder)]
 
 
 def other_homes(home: Path, kept: Sequence[Path]) -> list[Path]:
     """The homes of others, which only root can read, as root."""
-    homes = [*(Path("/home", name) for name in _names_in("/home")), Path("/root"), Path("/var/root")]
+    homes = [*(Path(entry.path) for entry in scan("/home")), Path("/root"), Path("/var/root")]
     others = (path for path in homes if not any(one.is_relative_to(path) for one in (home, *kept)))
     return [path for path in others if path.is_dir()] if os.geteuid() == 0 else []
 

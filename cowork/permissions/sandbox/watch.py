@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cowork.core.errors import ToolError
-from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace, is_closed, protected, start_of
 
 if TYPE_CHECKING:
@@ -70,24 +69,22 @@ _OUTSIDE = (
 _FLOCK = struct.Struct("hhqqi")  # struct flock
 
 
-@frozen
-class Guarded:
-    """What of some folders is guarded."""
-
-    fixed: tuple[Path, ...]  # it is there and stays
-    gits: tuple[Path, ...]  # the folders git keeps its own in, as far as commands may write there
-
-
-def guarded(roots: Sequence[Path]) -> Guarded:
-    """What is guarded in the folders commands may write."""
-    gits = tuple(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
+def guarded(roots: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """What is there and stays in the folders commands may write, and those of them that git keeps its own in."""
+    gits = list(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
     found = [Path(entry.path) for entry in protected_entries(roots, gits) if entry.name != ".git" or entry.is_file()]
-    trees = [tree for git in gits for tree in _folders(git / "worktrees") if not _inside(tree, roots)]
+    kept = (entry for git in gits for entry in scan(git / "worktrees") if entry.is_dir(follow_symlinks=False))
+    trees = [tree for tree in islice(sorted(Path(one.path) for one in kept), _MOST_MODULES) if not _inside(tree, roots)]
     found += [tree / name for tree in trees for name in GIT_FILES]
     closed = [*trees, *(root / ".config" for root in roots)]
     closed += [git / name for git in gits for name in ("", "modules", "worktrees")]
     found += [path for path in closed if is_closed(path)]
-    return Guarded(tuple(dict.fromkeys(real for path in found if (real := _real(path, roots)))), gits)
+    fixed = dict[Path, None]()
+    for path in filter(os.path.exists, found):  # for a link what it leads to, if commands could write that
+        real = Path(os.path.realpath(path))
+        if real == path or (real not in roots and any(real.is_relative_to(root) for root in roots)):
+            fixed[real] = None
+    return list(fixed), gits
 
 
 def protected_entries(places: Iterable[Path], gits: Iterable[Path]) -> Iterator[os.DirEntry[str]]:
@@ -99,22 +96,16 @@ def protected_entries(places: Iterable[Path], gits: Iterable[Path]) -> Iterator[
         yield from (entry for entry in scan(git) if entry.name in (*GIT_FILES, *GIT_FOLDERS))
 
 
-def repository_of(cwd: Path) -> tuple[Path, Path] | None:
-    """The folder git keeps its own in for what lies here, and the top of its files; None outside a repository."""
+def repository_of(cwd: Path) -> tuple[Path, Path, Path] | None:
+    """Where git keeps its own for what lies here, the top of its files, and what it shares with other worktrees."""
     top = next((top for top in (cwd, *cwd.parents) if os.path.lexists(top / ".git")), None)
     git = _git_of(top) if top else None
-    return (git, top) if git and top else None
+    return (git, top, _named(git, git / "commondir") or git) if git and top else None
 
 
 def _git_of(top: Path) -> Path | None:
-    """Where the `.git` of a folder leads."""
     entry = top / ".git"
     return _named(top, entry, "gitdir:") if os.path.isfile(entry) else Path(os.path.realpath(entry))
-
-
-def common_of(git: Path) -> Path:
-    """The folder a worktree's own shares with the others: configuration, objects and branches."""
-    return _named(git, git / "commondir") or git
 
 
 def worktree_of(root: Path) -> Path | None:
@@ -150,13 +141,6 @@ def _inside(tree: Path, roots: Sequence[Path]) -> bool:
     return pointer.parent not in roots and any(pointer.is_relative_to(root) for root in roots)
 
 
-def _real(path: Path, roots: Sequence[Path]) -> Path | None:
-    """What is at a guarded place; for a link what it leads to, if commands could write that."""
-    real = Path(os.path.realpath(path))
-    held = real == path or (real not in roots and any(real.is_relative_to(root) for root in roots))
-    return real if held and os.path.exists(path) else None
-
-
 def _named(folder: Path, pointer: Path, label: str = "") -> Path | None:
     """The folder that a file of git names; None where it names none."""
     try:
@@ -165,10 +149,6 @@ def _named(folder: Path, pointer: Path, label: str = "") -> Path | None:
         return Path(os.path.realpath(folder / text.removeprefix(label).strip()))
     except (OSError, ValueError):
         return None
-
-
-def _folders(folder: Path) -> list[Path]:
-    return sorted(Path(entry.path) for entry in scan(folder) if entry.is_dir(follow_symlinks=False))[:_MOST_MODULES]
 
 
 def scan(folder: Path | str) -> list[os.DirEntry[str]]:
@@ -191,24 +171,23 @@ class Watch:
 
     def begin(self, cwd: Path) -> WatchHold:
         """Note what is there now, for the command that starts in `cwd`."""
-        what, places = guarded(self._sandbox.roots), tuple(dict.fromkeys((*self._sandbox.roots, cwd)))
+        (fixed, gits), places = guarded(self._sandbox.roots), list(dict.fromkeys((*self._sandbox.roots, cwd)))
         boxed = self._sandbox.active and sys.platform != "darwin"  # seatbelt goes by name, whether it is there or not
-        locks: tuple[int, ...] = ()
+        locks, self._sandbox.known = list[int](), fixed if boxed else None
         if boxed:
             locks, self._sandbox.alone = _lock(self._sandbox.roots)
-            self._sandbox.known = what
         if self.running == 0:
             self._known, self._watched = {}, set()  # what came while no command ran is the person's
-        here = _present(what, places, inside=not boxed)
+        here = _present(places, gits, inside=not boxed)
         # In a folder that is watched already, what is new may be another command's work.
         self._known |= {path: goal for path, goal in here.items() if Path(path).parent not in self._watched}
-        self._watched |= {*places, *what.gits}
+        self._watched |= {*places, *gits}
         self.running += 1
-        return WatchHold(self, what, places, locks, boxed)
+        return WatchHold(self, places, gits, locks, boxed)
 
     def look(self, hold: WatchHold) -> list[str]:
         """Set aside what came since, and put back links that were changed; gives what the model should know."""
-        here = _present(hold.what, hold.places, inside=not hold.boxed)
+        here = _present(hold.places, hold.gits, inside=not hold.boxed)
         came, told = sorted(here.keys() - self._known.keys() - set(self._written)), list[str]()
         if not hold.boxed:  # nothing can be set aside: it is said once
             self._known |= dict.fromkeys(came, "")
@@ -223,7 +202,7 @@ class Watch:
                 with suppress(OSError, ToolError), _folder_of(path) as (folder, name):
                     os.symlink(was, name, dir_fd=folder)
         for new in map(Path, came):
-            whole = new.name == ".git" or (new.parent in hold.what.gits and new.name in GIT_FOLDERS)
+            whole = new.name == ".git" or (new.parent in hold.gits and new.name in GIT_FOLDERS)
             if not whole or (_would_run(new) if new.name == ".git" else _has_hooks(new)):
                 told += _set_aside(str(new))
         text = f"Set aside what a command made: {'; '.join(told)}. Other programs or agents run or obey such files."
@@ -238,9 +217,9 @@ class WatchHold:
     """What is watched for one command. `look` now and then, `release` once its processes are gone."""
 
     watch: Watch
-    what: Guarded
-    places: tuple[Path, ...]
-    locks: tuple[int, ...]  # say that a command runs in these folders
+    places: list[Path]
+    gits: list[Path]
+    locks: list[int]  # say that a command runs in these folders
     boxed: bool  # what comes can be set aside, for its maker was held
     told: list[str] = field(default_factory=list)
     released: bool = False
@@ -258,7 +237,7 @@ class WatchHold:
                 os.close(lock)
 
 
-def _lock(roots: Iterable[Path]) -> tuple[tuple[int, ...], bool]:
+def _lock(roots: Iterable[Path]) -> tuple[list[int], bool]:
     """Locks that say that a command runs in these folders, and whether no other does, of this program or another."""
     locks, alone = [], True
     for root in roots:
@@ -269,13 +248,13 @@ def _lock(roots: Iterable[Path]) -> tuple[tuple[int, ...], bool]:
             alone = alone and _FLOCK.unpack(other)[0] == fcntl.F_UNLCK
         except OSError:  # a file system without locks, or a folder one may not list
             alone = False
-    return tuple(locks), alone
+    return locks, alone
 
 
-def _present(what: Guarded, places: Iterable[Path], *, inside: bool) -> dict[str, str]:
+def _present(places: Iterable[Path], gits: Iterable[Path], *, inside: bool) -> dict[str, str]:
     """What is protected, links with their goal. `inside`: also what lies in the protected folders."""
     found: dict[str, str] = {}
-    for entry in protected_entries(places, what.gits):
+    for entry in protected_entries(places, gits):
         with suppress(OSError):
             found[entry.path] = os.readlink(entry.path) if entry.is_symlink() else ""
         below = scan(f"{entry.path}/hooks" if entry.name == ".git" else entry.path) if inside else []

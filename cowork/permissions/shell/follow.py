@@ -14,9 +14,7 @@ from itertools import takewhile
 from cowork.permissions.rules import Rule, words_of
 from cowork.permissions.shell.parse import ShellText, SimpleCommand, Word, names, parse
 
-MAX_FOUND = 1_000
-MAX_NESTING = 8
-_MOST_WORDS = 400
+MAX_FOUND, MAX_NESTING, _MOST_WORDS = 1_000, 8, 400
 
 SHELLS = names("sh bash dash ash zsh ksh mksh fish csh tcsh rbash busybox-sh yash pwsh nu xonsh elvish")
 # Code of another language in a word or on standard input: what it starts is only known at run time.
@@ -29,28 +27,24 @@ _INLINE = re.compile(
 )
 _BEFORE_SCRIPT = names("-W -X -I -d -l -C --require --import --loader --env-file")
 _CODE_MODULES = names("timeit code pdb ipython idlelib trace")
-# Programs that run the rest of their words: the options that take a value, and how many words come before.
-_WRAPPERS: dict[str, tuple[str, int]] = {
-    "env": ("-u --unset -C --chdir", 0),
-    "timeout": ("-k --kill-after -s --signal", 1),
-    "nice": ("-n --adjustment", 0),
-    "nohup": ("", 0),
-    "setsid": ("", 0),
-    "stdbuf": ("-i -o -e --input --output --error", 0),
-    "ionice": ("-c -n -p", 0),
-    "taskset": ("", 1),
-    "time": ("-f -o --format --output", 0),
-    "command": ("", 0),
-    "builtin": ("", 0),
-    "exec": ("-a", 0),
-    "sudo": ("-u -g -U -h -p -C -D -T -r -t", 0),
-    "doas": ("-u -C", 0),
-    "xargs": ("-I -n -P -L -s -a -d -E --max-args --max-procs --replace --delimiter", 0),
-    "chroot": ("--userspec --groups", 1),
-    "strace": ("-e -o -p -s -u -E", 0),
-    "watch": ("-n --interval", 0),
-    "busybox": ("", 0),
+# Programs that run the rest of their words, and their options that take a value.
+_WRAPPERS = {
+    **dict.fromkeys(names("nohup setsid taskset command builtin busybox"), ""),
+    "env": "-u --unset -C --chdir",
+    "timeout": "-k --kill-after -s --signal",
+    "nice": "-n --adjustment",
+    "stdbuf": "-i -o -e --input --output --error",
+    "ionice": "-c -n -p",
+    "time": "-f -o --format --output",
+    "exec": "-a",
+    "sudo": "-u -g -U -h -p -C -D -T -r -t",
+    "doas": "-u -C",
+    "xargs": "-I -n -P -L -s -a -d -E --max-args --max-procs --replace --delimiter",
+    "chroot": "--userspec --groups",
+    "strace": "-e -o -p -s -u -E",
+    "watch": "-n --interval",
 }
+_AFTER_ONE = ("timeout", "taskset", "chroot")  # the command comes after a word of theirs
 # Programs with a language of their own in which other programs can be started, and what that looks like.
 _SCRIPTED = names("awk gawk mawk sed gsed vim vi nvim ed ex less at batch alias")
 _STARTS = re.compile(r"system|getline|\||!|@load|(?:^|[;{}0-9$/,! ])e(?:$|[ \t;}])|[^\w\s]\w*e\w*(?:$|[;}\s])|=")
@@ -163,7 +157,6 @@ def _is_inline(rest: Sequence[Word]) -> bool:
 def _wrapped(name: str, rest: Sequence[Word]) -> Inside:
     if name == "command" and rest and rest[0].text in ("-v", "-V"):
         return [], [], ""
-    values, before = _WRAPPERS[name]
     at, opaque, code = 0, "", list[str]()
     while at < len(rest) and (rest[at].text.startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[at].text)):
         text = rest[at].text
@@ -173,8 +166,8 @@ def _wrapped(name: str, rest: Sequence[Word]) -> Inside:
         if name == "env" and re.match(r"-[a-z]*S|--split", text):
             opaque = "env -S splits words in its own way"
             code = [re.sub(r"^-[a-z]*S|^--split-string=?", "", text), *(w.text for w in rest[at + 1 : at + 2])]
-        at += 2 if text in values.split() else 1
-    command = list(rest[at + before :])
+        at += 2 if text in _WRAPPERS[name].split() else 1
+    command = list(rest[at + (name in _AFTER_ONE) :])
     if name == "xargs":
         command.append(Word("{}", literal=False))
         first = command[0].text if command[0].literal and re.fullmatch(r"[\w./-]+", command[0].text) else "sh"
@@ -247,16 +240,11 @@ def _in_order(wanted: Sequence[str], words: Sequence[Word]) -> bool | None:
     """Whether the wanted words come first, with options (and a value each) skipped."""
     left, unsure, may_skip = list(wanted), False, False
     for word in words:
-        if not left:
-            break
-        if word.literal and word.text == left[0]:
+        if word.literal and word.text in left[:1]:
             left, may_skip = left[1:], False
-        elif not word.literal:
-            unsure = may_skip = True
-        elif word.text.startswith("-"):
-            may_skip = "=" not in word.text
-        elif may_skip:
-            may_skip = False
-        else:
+        elif not left or (word.literal and not word.text.startswith("-") and not may_skip):
             break
+        else:
+            unsure = unsure or not word.literal
+            may_skip = not word.literal or (word.text.startswith("-") and "=" not in word.text)
     return not left or (None if unsure else False)

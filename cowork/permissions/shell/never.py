@@ -48,10 +48,7 @@ _DESTROYS = {
 }
 _FIND_RUNS = names("rm shred unlink mv chmod chown truncate dd sh bash zsh perl python")
 _OUTPUTS = names("-o -O --output --output-document -fprint -fprint0 -fprintf -fls")
-_MOST_TARGETS = 300
-_MOST_FOLDERS = 32
-_MOST_STARTS = 40
-_MOST_BRACES = 8
+_MOST_TARGETS, _MOST_FOLDERS, _MOST_STARTS, _MOST_BRACES = 300, 32, 40, 8
 _ENTERS = names("cd pushd env sudo git make tar")
 _HOME = re.compile(r"\$HOME(?=/|$)|\$\{HOME(?:[:%#?+=-][^}]*)?\}|~(?=/|$)")
 _HERE = re.compile(r"^(?:\$PWD|\$\{PWD[^}]*\}|\$\(pwd\)|`pwd`|~\+)")
@@ -63,20 +60,18 @@ def never_of(followed: ShellText, folders: Sequence[Path], root: Path) -> str:
     commands = followed.commands
     if len(folders) > _MOST_FOLDERS:
         return f"it goes to more than {_MOST_FOLDERS} folders"
-    looked = [(_complete(command, commands), folder) for command in commands for folder in folders]
+    texts = [text for one in commands for text in (*(w.text for w in one.words[1:]), *" ".join(one.fed).split())]
+    paths = [Word(text) for text in dict.fromkeys(texts) if re.match(r"/|~|\.\.|\$\{?HOME", text)]
+    looked = []
+    for command in commands:
+        words = [word for word in command.words if word.literal or word.text != "{}"]
+        if len(words) < len(command.words):  # what xargs or find gives it may be every path the text names
+            command = replace(command, words=[*words, Word("-r"), *paths])
+        looked += [(command, folder) for folder in folders]
     for command in followed.strangers:  # of a program nobody knows any word may be what it runs
         starts = range(1, min(len(command.words), _MOST_STARTS))
         looked += [(replace(command, words=command.words[start:]), folders[0]) for start in starts]
     return next((why for one, folder in looked if (why := _refusal(one, folder, root))), "") or _bomb(commands)
-
-
-def _complete(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> SimpleCommand:
-    """A command that xargs or find gives words to, with every path the text names as what it may be given."""
-    if all(word.literal or word.text != "{}" for word in command.words):
-        return command
-    texts = [text for other in commands for text in (*(w.text for w in other.words[1:]), *" ".join(other.fed).split())]
-    paths = [Word(text) for text in dict.fromkeys(texts) if re.match(r"/|~|\.\.|\$\{?HOME", text)]
-    return replace(command, words=[*(word for word in command.words if word.text != "{}"), Word("-r"), *paths])
 
 
 def folders_of(commands: Sequence[SimpleCommand], cwd: Path) -> list[Path]:
@@ -96,7 +91,6 @@ def folders_of(commands: Sequence[SimpleCommand], cwd: Path) -> list[Path]:
 
 
 def _refusal(command: SimpleCommand, cwd: Path, root: Path) -> str:
-    """Why this command never runs, or nothing."""
     words = [word.text for word in command.words]
     name, rest = (program(words[0]), words[1:]) if words else ("", [])
     text = " ".join(words)
@@ -105,8 +99,13 @@ def _refusal(command: SimpleCommand, cwd: Path, root: Path) -> str:
         sets += [part.rstrip("+").partition("[")[0] for word in rest for part in word.split("=")[:2]]
     for setting in filter(_INJECTS.fullmatch, sets):
         return f"setting {setting} makes other programs run code"
-    for target in (*(word.text for word in command.writes), *_written(name, rest)):
-        if target.startswith("/") and _DEVICE.match(os.path.normpath("/" + target.lstrip("/"))):
+    written = [word.text for word in command.writes]
+    for option, word in pairwise(["", *rest]):
+        target = re.sub(r"^(?:of|--output|--output-document)=", "", word)
+        if (name in _WRITES or option in _OUTPUTS or target != word) and not word.startswith("if="):
+            written.append(target)
+    for target in (target for target in written if target.startswith("/")):
+        if _DEVICE.match(os.path.normpath("/" + target.lstrip("/"))):
             return f"it writes to the device {target}"
     if _ERASES.fullmatch(name) or (name == "diskutil" and any(word.startswith("erase") for word in rest)):
         return f"{name} erases a file system"
@@ -119,16 +118,7 @@ def _refusal(command: SimpleCommand, cwd: Path, root: Path) -> str:
     return next((f"{name} of {target}: {why}" for target in single if (why := _vital(target, cwd, root))), "")
 
 
-def _written(name: str, rest: Sequence[str]) -> Iterator[str]:
-    """What a command writes of the paths among its words."""
-    for option, word in pairwise(["", *rest]):
-        target = re.sub(r"^(?:of|--output|--output-document)=", "", word)
-        if (name in _WRITES or option in _OUTPUTS or target != word) and not word.startswith("if="):
-            yield target
-
-
 def _bomb(commands: Sequence[SimpleCommand]) -> str:
-    """Why these commands together are a fork bomb, or nothing."""
     bodies: dict[str, list[SimpleCommand]] = {}
     for command in commands:
         if command.function and command.words:
@@ -171,8 +161,7 @@ def expanded(text: str, cwd: Path) -> str:
     """A path with what a shell puts in for the home and the present folder."""
     if not re.search(r"[~$`]", text):
         return text
-    home = os.path.expanduser("~")
-    text = _HOME.sub(lambda _: home, _HERE.sub(lambda _: str(cwd), text))
+    text = _HOME.sub(lambda _: os.path.expanduser("~"), _HERE.sub(lambda _: str(cwd), text))
     return os.path.expanduser(text) if text.startswith("~") else text
 
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 
-MAX_CHARS = 16_384
-MAX_COMMANDS = 1_000
-MAX_DEPTH = 24
+MAX_CHARS, MAX_COMMANDS, MAX_DEPTH = 16_384, 1_000, 24
 
 _BLANK = r"(?:[ \t]|\\\n)+"
 _TOKEN = re.compile(
@@ -45,12 +43,7 @@ _COMMAND = rf"{_NAME}(?:[ \t]*+{_TO_NOTHING}|[ \t]++{_ARGUMENT})*+"
 _LITERAL = re.compile(
     rf"\s*+{_COMMAND}(?:[ \t]*+(?:&&|\|\||\|&?|;;?|\n)\s*+{_COMMAND})*+[ \t]*+;?;?\s*", re.DOTALL | re.ASCII
 )
-_UNCLEAR = {
-    "a word that goes on in the next line": re.compile(r"\S\\\n"),
-    "a here-document beside a substitution": re.compile(
-        r"<<-?[ \t]*[^\s<].*(?:[$<]\(|`)|(?:[$<]\(|`).*<<-?[ \t]*[^\s<]"
-    ),
-}
+_HEREDOC, _SUBSTITUTION = re.compile(r"<<-?[ \t]*[^\s<]"), re.compile(r"[$<]\(|`")
 _AFTER = {"time": re.compile(r"(?:[ \t]+-[A-Za-z-]+)+"), "coproc": re.compile(r"[ \t]+\w+(?=[ \t]+[{(])")}
 
 
@@ -90,8 +83,7 @@ class SimpleCommand:
     function: str = ""  # the function in whose body it stands
 
     @property
-    def is_heading(self) -> bool:
-        """Whether it only says over what a loop or a function goes."""
+    def is_heading(self) -> bool:  # it only says over what a loop or a function goes
         return bool(self.words) and self.words[0].text in HEADS and not self.words[0].quoted
 
 
@@ -106,10 +98,6 @@ class ShellText:
     strangers: tuple[SimpleCommand, ...] = ()  # commands that may run any of their words
 
 
-class _Limit(Exception):
-    pass
-
-
 def parse(text: str) -> ShellText:
     """Every simple command of a shell text."""
     if len(text) > MAX_CHARS:
@@ -117,11 +105,13 @@ def parse(text: str) -> ShellText:
     reader = _Reader(text, [], [])
     try:
         reader.commands("", 0)
-    except _Limit as limit:
+    except OverflowError as limit:
         return ShellText(tuple(reader.found), str(limit), limited=True)
     if reader.asleep and any(c.words and c.words[0].text in _COUNTS for c in reader.found):
         reader.unclear.append("a substitution in quotes, which what counts would run")
-    reader.unclear += [why for why, sign in _UNCLEAR.items() if sign.search(text)]
+    reader.unclear += ["a word that goes on in the next line"] if re.search(r"\S\\\n", text) else []
+    if any(_HEREDOC.search(line) and _SUBSTITUTION.search(line) for line in text.split("\n")):
+        reader.unclear.append("a here-document beside a substitution")
     literal = not reader.unclear and visible(text) == text and bool(_LITERAL.fullmatch(text))
     return ShellText(tuple(reader.found), "".join(reader.unclear[:1]), literal=literal)
 
@@ -130,8 +120,7 @@ class _Reader:
     """Reads from left to right; what stands in brackets is read in the same way, one level deeper."""
 
     def __init__(self, text: str, found: list[SimpleCommand], unclear: list[str]) -> None:
-        self.text, self.at = text, 0
-        self.found, self.unclear = found, unclear
+        self.text, self.at, self.found, self.unclear = text, 0, found, unclear
         self.command = SimpleCommand()
         self.cases = 0  # how many `case` are open, whose patterns end in a bracket
         self.heredocs: list[tuple[str, str, bool, SimpleCommand]] = []
@@ -141,7 +130,7 @@ class _Reader:
     def commands(self, end: str, depth: int) -> None:
         """Read commands up to `end`, a closing bracket or the end of the text."""
         if depth > MAX_DEPTH:
-            raise _Limit(f"brackets are nested more than {MAX_DEPTH} deep")
+            raise OverflowError(f"brackets are nested more than {MAX_DEPTH} deep")
         outer = self.command, self.cases
         self.command, self.cases = SimpleCommand(start=self.at), 0
         while self.at < len(self.text):
@@ -153,17 +142,14 @@ class _Reader:
             if sign == ")" and end and not self.cases:
                 break
             self.at = token.end()
-            if kind == "counts":
-                self.unclear.append("arithmetic")
-            elif kind == "redirect":
+            self.unclear += ["arithmetic"] if kind == "counts" else []
+            if kind == "redirect":
                 self._redirect(sign, depth)
             elif kind == "operator":
                 self._operator(sign, depth)
         self._keep(depth)
-        if self.heredocs and not depth:
-            self.unclear.append("a here-document without its end")
-        if end and self.at >= len(self.text):
-            self.unclear.append(f"a missing {end}")
+        self.unclear += ["a here-document without its end"] if self.heredocs and not depth else []
+        self.unclear += [f"a missing {end}"] if end and self.at >= len(self.text) else []
         self.at += len(end)
         self.command, self.cases = outer
 
@@ -181,8 +167,7 @@ class _Reader:
             self._keep(depth)
         elif command.words or command.assigned or text not in _SKIPPED:
             command.words.append(word)
-            if len(command.words) == 1 and command.is_heading:
-                self.cases += text == "case"
+            self.cases += text == "case" and len(command.words) == 1
         else:
             self.cases -= text == "esac" and self.cases > 0
             if text in _AFTER and (skipped := _AFTER[text].match(self.text, self.at)):
@@ -206,7 +191,6 @@ class _Reader:
         self._keep(depth, sign)
 
     def _keep(self, depth: int, after: str = "") -> None:
-        """Put the command that was read to those that were found, and begin the next."""
         command, self.command = self.command, SimpleCommand(after=after, start=self.at)
         if command.words or command.assigned or command.writes or command.reads:
             command.text = "" if command.is_heading else self.text[command.start : self.at].strip().rstrip(";&|\n ")
@@ -214,13 +198,12 @@ class _Reader:
             command.function = self.functions[-1] if self.functions else ""
             self.found.append(command)
         if len(self.found) > MAX_COMMANDS:
-            raise _Limit(f"more than {MAX_COMMANDS:,} commands")
+            raise OverflowError(f"more than {MAX_COMMANDS:,} commands")
 
     def _redirect(self, operator: str, depth: int) -> None:
         word, command = self.word(depth), self.command
         if operator in ("<<", "<<-"):
-            if not word.literal:
-                self.unclear.append("a here-document whose end is not plain")
+            self.unclear += [] if word.literal else ["a here-document whose end is not plain"]
             self.heredocs.append((word.text, "\t*" if operator == "<<-" else "", word.quoted, command))
         elif operator == "<<<":
             command.fed.append(word.text)
@@ -242,7 +225,6 @@ class _Reader:
                 self.unclear.append("commands in a here-document")
 
     def word(self, depth: int) -> Word:
-        """Read one word."""
         start, word = self.at, self._pieces(_WORD, depth)
         if self.at == start:  # a redirection to nothing
             self.at += 1
@@ -276,9 +258,9 @@ class _Reader:
         kind = piece.lastgroup
         if kind in ("opens", "process"):
             self.commands(")", depth + 1)
-        elif kind == "ticks":
+        elif kind == "ticks" and piece["ticks"]:
             inner = _Reader(re.sub(r"\\([`$\\])", r"\1", piece["ticks"]), self.found, self.unclear)
             inner.commands("", depth + 1)
-        elif kind != "variable":
+        elif kind not in ("variable", "ticks"):
             self.unclear.append("arithmetic" if kind == "counts" else "an expansion of a kind of its own")
         return self.text[begin : self.at]

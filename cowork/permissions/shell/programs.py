@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -78,32 +80,36 @@ _HARMLESS_TARGET = re.compile(r"/dev/(?:null|stdout|stderr|tty)|/tmp/[\w./-]+|&?
 
 
 @frozen
-class Hint:
-    """Where a command belongs and why."""
+class Part:
+    """One simple command as people see it, where it belongs and why."""
 
     place: Place
     why: str = ""
     checks: bool = False  # it checks code and can do so read-only, where it cannot keep a cache
+    command: SimpleCommand = field(default_factory=SimpleCommand)
+    argv: tuple[str, ...] = ()  # set when it is literal, so that an allow rule may match it
+    cwd: Path = Path()
+    allowed: str = ""  # the rule that covers it
 
 
-def hint(commands: Sequence[SimpleCommand], otherwise: str = "") -> Hint:
+def hint(commands: Sequence[SimpleCommand], otherwise: str = "") -> Part:
     """Where all commands of a text belong together: the widest place any of them needs."""
-    found = [] if commands else [Hint("write", otherwise or "it is empty")]
+    found = [] if commands else [Part("write", otherwise or "it is empty")]
     for command in commands:
         targets = [word.text for word in command.writes if not _HARMLESS_TARGET.fullmatch(word.text)]
         if targets or (command.words and not command.words[0].literal):
             why = f"it writes {targets[0]}" if targets else "the name of a command is only known at run time"
-            found.append(Hint("write", why))
+            found.append(Part("write", why))
         elif command.words:
             found.append(words_hint([word.text for word in command.words]))
-    return max(found, key=lambda one: LEVELS.index(one.place), default=Hint("read"))
+    return max(found, key=lambda one: LEVELS.index(one.place), default=Part("read"))
 
 
-def words_hint(words: Sequence[str]) -> Hint:
+def words_hint(words: Sequence[str]) -> Part:
     """Where a command of these literal words belongs."""
     name, rest = program(words[0]), words[1:]
     if list(rest) in (["-v"], ["-version"]) or (1 <= len(rest) <= 2 and {rest[0], rest[-1]} & _TELLS):
-        return Hint("read")
+        return Part("read")
     if name in ("npx", "bunx") and rest and "check" in _known().get(rest[0], {}).values():
         return words_hint(rest)  # a project has these installed; where not, the box keeps npx offline
     sub = _subcommand(name, rest)
@@ -120,20 +126,20 @@ def words_hint(words: Sequence[str]) -> Hint:
     kind = "" if kind == "check" and _FIXES & set(rest) else kind
     inner = rest[rest.index("run") + 1 :] if name in _RUNS and sub == "run" and not _FIXES & set(rest) else ()
     if kind == "check" or (inner and words_hint(inner).place == "read"):
-        return Hint("read", checks=True)
+        return Part("read", checks=True)
     if kind == "outside":
         wants = "the network and your credentials, which the sandbox hides" if name == "git" else ""
-        return Hint("outside", f"{said} needs {wants or 'more than the sandbox gives'}")
+        return Part("outside", f"{said} needs {wants or 'more than the sandbox gives'}")
     if kind == "network":
         own = name.startswith("pip") and "/" not in words[0] and not os.environ.get("VIRTUAL_ENV")
         if own or {"-g", "--global", "--user"} & set(rest):
-            return Hint("outside", f"{name} {sub} writes outside the workspace and needs the network")
-        return Hint("network", f"{said} needs the network")
+            return Part("outside", f"{name} {sub} writes outside the workspace and needs the network")
+        return Part("network", f"{said} needs the network")
     if name in READERS and "/" not in words[0].removeprefix("/usr/bin/").removeprefix("/bin/"):
         lists = any(map(_LISTS.fullmatch, rest)) or (name == "hostname" and not rest)
         kind = "read" if lists or name not in _WRITES_AS_A_RULE else ""
     said = said if "/" not in words[0] else words[0]
-    return Hint("read") if kind == "read" else Hint("write", f"{said} may change something")
+    return Part("read") if kind == "read" else Part("write", f"{said} may change something")
 
 
 @lru_cache(maxsize=4)
@@ -174,7 +180,6 @@ prefix pip pip3: list show freeze install
 prefix terraform: plan validate fmt
 prefix docker podman: ps images logs inspect build compose stats version info
 prefix kubectl gh: get describe logs pr issue run repo
-prefix npx bunx: pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget
 """
 _NAMED_NEXT = names("run run-script exec pr issue repo compose")  # and the word after it is part of what is granted
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_.][\w.:/@-]*")
@@ -194,7 +199,7 @@ def offer(tool: str, argv: Sequence[str], cwd: Path, root: Path) -> str:
     patterns = [shlex.join(words)]
     if name in _TOOLS:
         patterns = [f"{shlex.quote(words[0])}:*"]
-    elif len(words) > 1 and words[1] in _known(_PREFIXES).get(name, ()):
+    elif len(words) > 1 and words[1] in (_TOOLS if name in ("npx", "bunx") else _known(_PREFIXES).get(name, ())):
         length = 3 if words[1] in _NAMED_NEXT and name != "cargo" else 2
         first = words[:length]
         runs_anything = len(first) > 2 and program(first[2]) in INTERPRETERS | SHELLS
@@ -273,10 +278,6 @@ def _unreadable(text: str, cwd: Path, workspace: Workspace) -> str:
 
 def _replaced(name: str, workspace: Workspace) -> str:
     """Why a program of this name is not the one it is known to be: the workspace brings its own."""
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        found = os.path.join(os.getcwd(), folder, name)
-        if os.path.lexists(found):
-            real = Path(os.path.realpath(found))
-            own = not os.path.isabs(folder) or any(real.is_relative_to(root) for root in workspace.writable)
-            return f"{name} would be run from the workspace" if own else ""
-    return ""
+    found = shutil.which(name)
+    inside = found and any(Path(os.path.realpath(found)).is_relative_to(root) for root in workspace.writable)
+    return f"{name} would be run from the workspace" if inside or (found and not os.path.isabs(found)) else ""
