@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,63 +55,55 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 @plugin.command("add")
 def add(source: str = argument(..., "PATH|GIT_URL[@REF]"), yes: Yes = False) -> int:
     """Install a plugin after showing what it holds."""
-    store = _store()
-    try:
+    with _store() as store:
         return _take(store, store.fetch(source), yes=yes)
-    finally:
-        store.drop()
 
 
 @plugin.command("remove")
 def remove(name: Name) -> None:
     """Uninstall a plugin."""
-    _store().remove(name)
+    with _store() as store:
+        store.remove(name)
     row(f"Removed {name}.")
 
 
 @plugin.command("list")
 def list_() -> None:
     """List what is installed."""
-    store = _store()
-    rows = [
-        f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}"
-        + ("  ! its files were changed since" if store.changed(name) else "")
-        for name, facts in store.installed().items()
-    ]
+    with _store() as store:
+        rows = [
+            f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}"
+            + ("  ! its files were changed since" if store.changed(name) else "")
+            for name, facts in store.installed().items()
+        ]
     show_rows(None, rows, none="No plugin is installed. `cowork plugin add PATH|GIT_URL@REF` installs one.")
 
 
 @plugin.command("update")
 def update(name: Name, yes: Yes = False) -> int:
     """Take the newest version from where it came; a tag or commit it is pinned to stays."""
-    store = _store()
-    facts = store.installed().get(name)
-    if facts is None:
-        raise UserError(f"there is no plugin {name}", "`cowork plugin list` has those that are installed.")
-    try:
+    with _store() as store:
+        facts = store.installed().get(name)
+        if facts is None:
+            raise UserError(f"there is no plugin {name}", "`cowork plugin list` has those that are installed.")
         fetched = store.fetch(f"{facts['source']}@{facts['ref']}" if facts["ref"] else facts["source"])
         if fetched.digest == facts["digest"] and not store.changed(name):
             row(f"{name} is the newest already.")
             return 0
         return _take(store, fetched, yes=yes)
-    finally:
-        store.drop()
 
 
 @plugin.command("check")
 def check(source: str = argument(..., "NAME|PATH|GIT_URL")) -> int:
     """Judge a plugin: what it would add and what is wrong; exit code 2 when a part is refused."""
-    store = _store()
-    known = source in store.installed()
-    try:
+    with _store() as store:
+        known = source in store.installed()
         fetched = store.fetch(str(store.folder / source) if known else source)
         _show(fetched)
         if known and store.changed(source):
             row("✗ its files are not those that were installed")
             return 2
         return 2 if any(problem.fatal for problem in fetched.problems) else 0
-    finally:
-        store.drop()
 
 
 def _take(store: PluginStore, fetched: FetchedPlugin, *, yes: bool) -> int:
@@ -134,9 +128,14 @@ def _show(fetched: FetchedPlugin) -> None:
         row(f"{'✗' if problem.fatal else '!'} {problem}".replace(f"{one.root}/", ""))
 
 
-def _store() -> PluginStore:
+@contextmanager
+def _store() -> Iterator[PluginStore]:
     folder, data = paths.config_dir(os.environ) / "plugins", paths.state_dir(os.environ) / "plugins"
-    return PluginStore(folder, data, clean_environ(os.environ))
+    store = PluginStore(folder, data, clean_environ(os.environ))
+    try:
+        yield store
+    finally:
+        store.drop()
 
 
 @hooks.command("list")
