@@ -19,13 +19,13 @@ from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.host import Choose, Host, Options, Row
+from cowork.frontends.prompt import LineChat, is_capable
 from cowork.frontends.repl.input.actions import Actions, PanelSelection, own_commands
 from cowork.frontends.repl.input.completion import Completer
 from cowork.frontends.repl.input.composer import Composer, History
 from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialogs
 from cowork.frontends.repl.input.keys import bindings
 from cowork.frontends.repl.input.picker import Picker
-from cowork.frontends.repl.line_chat import LineChat, is_capable
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.repl.terminal import ChatApplication, KeyReader, Terminal
 from cowork.frontends.repl.turns import Turns

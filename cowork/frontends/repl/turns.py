@@ -20,6 +20,8 @@ from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.tool_lines import changes_lines
 from cowork.frontends.styled import clip
 
+_PATIENCE_S = 2.0  # with what is interrupted because the chat ends
+
 
 @frozen
 class Sent:
@@ -37,10 +39,6 @@ class Sent:
         return text
 
 
-async def _nobody(choose: Choose) -> Row | None:
-    return None
-
-
 @dataclass(slots=True)
 class Turns:
     """Runs one thing at a time and keeps the rest in line. Nothing that was typed is ever lost."""
@@ -52,7 +50,7 @@ class Turns:
     give_back: Callable[[str], None]  # put text back into the input
     hold: Callable[[], None]  # keep events back: another conversation may follow
     release: Callable[[bool], None]  # show them; True: it is another conversation
-    choose: Callable[[Choose], Awaitable[Row | None]] = _nobody
+    choose: Callable[[Choose], Awaitable[Row | None]] | None = None
     queue: list[Sent] = field(default_factory=list)
     steering: list[str] = field(default_factory=list)
     _begun: Sent | None = None  # it waited, and the log does not hold it yet
@@ -134,13 +132,13 @@ class Turns:
         while self._task is not None or self._loose:
             await asyncio.wait([t for t in (self._task, *self._loose) if t is not None])
 
-    async def close(self, patience: float = 2.0) -> None:
+    async def close(self) -> None:
         """Stop whatever runs. What waits is not begun any more; the host has it for the next time."""
         self._closing = True
         tasks = [t for t in (self._task, *self._loose) if t is not None]
         if self._task is not None:
             self.host.interrupt()
-            await asyncio.wait([self._task], timeout=patience)
+            await asyncio.wait([self._task], timeout=_PATIENCE_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -204,7 +202,7 @@ class Turns:
         result = await self._work(command, command.run(rest))
         while isinstance(result, Choose):
             asked = self.scene.clock()
-            row = await self.choose(result)
+            row = await self.choose(result) if self.choose else None
             self._chosen_s += self.scene.clock() - asked
             if row is None:
                 return

@@ -16,7 +16,7 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.core.ports import Question
 from cowork.frontends.repl.view.tool_lines import summary
-from cowork.frontends.styled import (  # fmt: skip
+from cowork.frontends.styled import (
     BAR_MARGIN,
     BOX_MARGIN,
     Line,
