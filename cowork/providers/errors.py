@@ -54,7 +54,10 @@ _LONGEST = 300
 
 def http_error(status: int, headers: Mapping[str, str], body: bytes, *, host: str, secret: str = "") -> ProviderError:
     """The refusal an HTTP status stands for; header names are in lower case."""
-    code, said = _error_fields(body)
+    try:
+        code, said = _fields_of(json.loads(body))
+    except (ValueError, RecursionError):
+        code, said = "", "" if body.lstrip()[:1] == b"<" else body[:_LONGEST].decode("utf-8", "replace")
     kind = _kind(status, f"{code} {said}")
     wait = retry_after(headers) if kind in ("rate_limit", "overloaded", "server") else None
     if 300 <= status < 400:
@@ -129,14 +132,6 @@ def _http_date(text: str) -> float | None:
         return datetime.strptime(text.strip(), "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
-
-
-def _error_fields(body: bytes) -> tuple[str, str]:
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return "", "" if body.lstrip()[:1] == b"<" else body[:_LONGEST].decode("utf-8", "replace")
-    return _fields_of(parsed)
 
 
 def _fields_of(error: Any) -> tuple[str, str]:

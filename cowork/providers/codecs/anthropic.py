@@ -180,10 +180,10 @@ class AnthropicCodec(Codec):
         if self._style == "budget":
             tail |= self._budget(level, limit, request.messages)
         elif self._style in ("adaptive", "always"):
-            if level not in ("off", 0):
+            if effort := base.effort(level):
                 tail["thinking"] = {"type": "adaptive", "display": "summarized"}
                 if self._effort:
-                    tail["output_config"] = {"effort": base.effort(level)}
+                    tail["output_config"] = {"effort": effort}
             elif self._style == "adaptive":
                 tail["thinking"] = {"type": "disabled"}
         return tail

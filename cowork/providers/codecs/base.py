@@ -238,7 +238,9 @@ def data_url(image: Image) -> str:
 
 
 def effort(level: str | int) -> str:
-    """The word for a thinking budget in tokens; a word stays itself."""
+    """The word for how much to think, by a word or a budget in tokens; empty for not at all."""
+    if level in ("off", 0):
+        return ""
     if isinstance(level, str):
         return level
     return "low" if level < 6_000 else "medium" if level < 20_000 else "high"

@@ -118,9 +118,8 @@ class ChatCodec(Codec):
         tail: Json = {"stream": True, "stream_options": {"include_usage": True}}
         if request.tools and request.tool_choice == "none":
             tail["tool_choice"] = "none"
-        level = self._level(request)
-        if level not in ("off", 0):
-            tail["reasoning_effort"] = base.effort(level)
+        if effort := base.effort(self._level(request)):
+            tail["reasoning_effort"] = effort
         name = "max_completion_tokens" if self._swap_limit else "max_tokens"
         tail[name] = request.max_output_tokens or self._limit
         head, tail = ({k: v for k, v in part.items() if k not in self._refused} for part in (head, tail))

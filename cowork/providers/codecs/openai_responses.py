@@ -142,13 +142,12 @@ class OpenAICodec(Codec):
         tail: Json = {"max_output_tokens": max(limit, _LEAST_OUTPUT), "stream": True}
         if request.tools and request.tool_choice == "none":
             tail["tool_choice"] = "none"
-        level = self._level(request)
         if request.searches:
             tail |= {"max_tool_calls": request.searches, "include": [_FOUND]}
         if reasons:
             tail["include"] = [*tail.get("include", ()), _ENCRYPTED]
-            if level not in ("off", 0):
-                tail["reasoning"] = {"effort": base.effort(level), "summary": "auto"}
+            if effort := base.effort(self._level(request)):
+                tail["reasoning"] = {"effort": effort, "summary": "auto"}
         return tail
 
     def _encode_message(self, message: Message, recalls: bool) -> bytes:
