@@ -64,13 +64,12 @@ class _Case:
         self.workspace, self.boxes, self.rules = permits.workspace, permits.boxes, permits.book.all()
         self.cwd = Path(effect.cwd) if effect.cwd else self.workspace.root
         followed = self.followed = follow(effect.target)
-        self.commands, self.limited, self.opaque = followed.commands, followed.limited, followed.opaque
-        self.literal = followed.literal
+        self.commands, self.literal = followed.commands, followed.literal
+        self.limited, self.opaque = followed.limited, followed.opaque
         self.folders = folders_of(self.commands, self.cwd)
         self.never = never_of(followed, self.folders, self.workspace.root)
-        guess = hint(self.commands, otherwise=self.opaque)
+        guess, parts = hint(self.commands, otherwise=self.opaque), _parts(followed, effect.target, self.cwd)
         self.place, self.why = guess.place, guess.why
-        parts = _parts(self.followed, effect.target, self.cwd)
         if effect.needs and LEVELS.index(self.place) < LEVELS.index(effect.needs):
             self.place, self.why = effect.needs, _WANTED[effect.needs]
             wanting = [part for part in parts if part.place != "read"] or parts
@@ -187,8 +186,8 @@ class _Case:
             return False
         if not all(one.words and one.words[0].text in (*_MAKES, *_ONLY_PRINTS) for one in commands):
             return False
-        made = [word for one in commands if one.words[0].text in _MAKES for word in one.words[1:] if word.text != "-p"]
-        named = [*made, *(word for one in commands for word in one.writes)]
+        named = [word for one in commands if one.words[0].text in _MAKES for word in one.words[1:] if word.text != "-p"]
+        named += [word for one in commands for word in one.writes]
         if not all(word.literal and not re.match("-|.*[*?]", word.text) for word in named):
             return False
         places = [_real(folder / expanded(word.text, folder)) for folder in self.folders for word in named]

@@ -251,12 +251,12 @@ class RuleBook:
 
     def forget(self, text: str) -> bool:
         """Take a grant back, of this run and of this folder; False when it was none."""
-        known = len(self.granted) + len(self.kept)
+        known, kept = text in map(str, self.of_dialogs), self.kept
         self.granted = [one for one in self.granted if str(one[1]) != text]
-        kept, self.kept = self.kept, tuple(one for one in self.kept if str(one) != text)
+        self.kept = tuple(one for one in kept if str(one) != text)
         if self.kept != kept:
             self._save()
-        return len(self.granted) + len(self.kept) < known
+        return known
 
     def changed(self, program: Path) -> bool:
         """Whether a granted program of the workspace is not what it was when it was granted."""

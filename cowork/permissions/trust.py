@@ -64,10 +64,10 @@ class Trust:
     def revoke(self, folder: Path) -> bool:
         """Trust the folder no more; False when it was not trusted."""
         kept = self._read()
-        known = kept.pop(os.path.realpath(folder), None) is not None
+        known = kept.pop(os.path.realpath(folder), None)
         if known:
             self._write(kept)
-        return known
+        return known is not None
 
     def list(self) -> list[Trusted]:
         """Every trusted folder, by path."""

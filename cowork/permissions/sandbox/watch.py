@@ -135,10 +135,9 @@ def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
 
 def _inside(tree: Path, roots: Sequence[Path]) -> bool:
     """Whether a worktree is checked out where commands may write, deeper than what is guarded: they may remove it."""
-    pointer = _named(tree, tree / "gitdir")
-    if not pointer or _named(pointer.parent, pointer, "gitdir:") != tree:
-        return False
-    return pointer.parent not in roots and any(pointer.is_relative_to(root) for root in roots)
+    pointer = _named(tree, tree / "gitdir") or tree
+    deeper = pointer.parent not in roots and any(pointer.is_relative_to(root) for root in roots)
+    return deeper and _named(pointer.parent, pointer, "gitdir:") == tree
 
 
 def _named(folder: Path, pointer: Path, label: str = "") -> Path | None:
@@ -237,18 +236,16 @@ class WatchHold:
                 os.close(lock)
 
 
-def _lock(roots: Iterable[Path]) -> tuple[list[int], bool]:
+def _lock(roots: Sequence[Path]) -> tuple[list[int], bool]:
     """Locks that say that a command runs in these folders, and whether no other does, of this program or another."""
-    locks, alone = [], True
+    locks, free = [], 0
     for root in roots:
-        try:
+        with suppress(OSError):  # a file system without locks, or a folder one may not list
             locks.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
             fcntl.fcntl(locks[-1], fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, 0, 0, 0, 0))
             other = fcntl.fcntl(locks[-1], fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
-            alone = alone and _FLOCK.unpack(other)[0] == fcntl.F_UNLCK
-        except OSError:  # a file system without locks, or a folder one may not list
-            alone = False
-    return locks, alone
+            free += _FLOCK.unpack(other)[0] == fcntl.F_UNLCK
+    return locks, free == len(roots)
 
 
 def _present(places: Iterable[Path], gits: Iterable[Path], *, inside: bool) -> dict[str, str]:
@@ -264,13 +261,12 @@ def _present(places: Iterable[Path], gits: Iterable[Path], *, inside: bool) -> d
 
 def _would_run(git: Path) -> bool:
     """Whether a repository that was made in the sandbox would make git run something."""
-    if not os.path.isdir(git) or os.path.islink(git) or any(os.path.lexists(git / name) for name in GIT_FILES[1:]):
-        return True
-    try:
+    with suppress(OSError):
         config = start_of(git / "config", _MOST_CONFIG).decode("utf-8", "replace")
-    except OSError:
-        return True
-    return _has_hooks(git / "hooks") or not _HARMLESS.fullmatch(config)
+        plain = os.path.isdir(git) and not os.path.islink(git) and not _has_hooks(git / "hooks")
+        steered = any(os.path.lexists(git / name) for name in GIT_FILES[1:])
+        return steered or not plain or not _HARMLESS.fullmatch(config)
+    return True
 
 
 def _has_hooks(folder: Path) -> bool:

@@ -138,8 +138,8 @@ def words_hint(words: Sequence[str]) -> Part:
     if name in READERS and "/" not in words[0].removeprefix("/usr/bin/").removeprefix("/bin/"):
         lists = any(map(_LISTS.fullmatch, rest)) or (name == "hostname" and not rest)
         kind = "read" if lists or name not in _WRITES_AS_A_RULE else ""
-    said = said if "/" not in words[0] else words[0]
-    return Part("read") if kind == "read" else Part("write", f"{said} may change something")
+    changes = f"{words[0] if '/' in words[0] else said} may change something"
+    return Part("read") if kind == "read" else Part("write", changes)
 
 
 @lru_cache(maxsize=4)
