@@ -47,6 +47,7 @@ class Permissions:
     ) -> None:
         self.workspace, self.trusted, self.sandbox = workspace, trusted, sandbox
         self.book = book or RuleBook(workspace, Rules.of(allow, ask, deny))
+        self.grant = self.book.grant
         denied = (rule.pattern for rule in self.book.rules.deny if rule.names_files("read"))
         workspace.unsearched = tuple(dict.fromkeys((*workspace.unsearched, *(p.removeprefix("./") for p in denied))))
         self._mode = mode_of(mode)
@@ -103,10 +104,6 @@ class Permissions:
         denied = any(rule.speaks_of("read") and path_matches(rule, path, root, fold=True) for rule in deny)
         return self.workspace.may_read(path) and not denied
 
-    def grant(self, agent: str, rule: str, *, forever: bool) -> None:
-        """Remember a grant for this run, or for every run in this folder."""
-        self.book.grant(agent, rule, forever=forever)
-
 
 def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Sequence[str]) -> Decision:
     path, writes, mode, workspace = Path(effect.target), effect.kind == "write", permits.mode, permits.workspace
@@ -145,13 +142,11 @@ def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Se
     grant = "" if re.search(r"[*?\n()]|^\s|\s$", name) else f"{'Edit' if writes else 'Read'}({name})"
     if mode == "bypass" or first(rules.allow, fold=False):
         return Decision("allow", read_only=not writes)
-    if not writes:
-        if any(sensitive(place) for place in spellings) or holds_password(path):
-            return Decision("ask", f"{shown} may hold secrets", grant, grant, display, read_only=True)
-        return Decision("allow", read_only=True)
-    if mode in ("accept-edits", "auto"):
-        return Decision("allow")
-    return Decision("ask", f"{tool.name} changes {shown}", grant, grant, display)
+    if writes and mode not in ("accept-edits", "auto"):
+        return Decision("ask", f"{tool.name} changes {shown}", grant, grant, display)
+    if not writes and (any(sensitive(place) for place in spellings) or holds_password(path)):
+        return Decision("ask", f"{shown} may hold secrets", grant, grant, display, read_only=True)
+    return Decision("allow", read_only=not writes)
 
 
 def _judge_other(tool: ToolFacts, effect: Effect, permits: Permissions) -> Decision:

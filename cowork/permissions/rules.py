@@ -30,7 +30,6 @@ _FAMILIES: dict[str, tuple[Family, ...]] = {  # words of rules that speak of eve
     "Agent": ("delegate",),
 }
 _WORDS = {word.casefold(): word for word in (*_FAMILIES, COMMAND, *BEYOND)}
-
 _NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 _RULE = re.compile(rf"\s*({_NAME}|mcp__[A-Za-z0-9_-]*\*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _BETWEEN = re.compile(rf"(?<=\)),\s*(?={_NAME}\()")

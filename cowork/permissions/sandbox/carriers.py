@@ -61,10 +61,8 @@ def _tried(words: list[str]) -> str:
         done = spawn.run(words, environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS)
     except OSError as error:
         return str(error)
-    if done.returncode == 0:
-        return ""
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return said[0] if said else f"exit {done.returncode}"
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit {done.returncode}"]
+    return said[0] if done.returncode else ""
 
 
 def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Path], *, network: bool) -> str:
@@ -76,8 +74,7 @@ def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Pa
     roots = map(_quoted, workspace.writable)
     lines += [f"(deny file-write* (require-all (subpath {root}) (regex {_GUARDED})))" for root in roots]
     lines += [f"(deny file-read* file-write* (subpath {_quoted(place)}))" for place in secrets]
-    if not network:
-        lines += ["(deny network*)", "(allow network* (remote unix-socket))"]
+    lines += [] if network else ["(deny network*)", "(allow network* (remote unix-socket))"]
     return "\n".join(lines) + "\n"
 
 

@@ -49,7 +49,6 @@ def version() -> int:
 
 
 def words(argv: Sequence[str], *, home: str, shown: Sequence[str], hidden: Sequence[str]) -> list[str]:
-    """The words that run `argv` in this box."""
     places = "\0".join((home, "", *shown, "", *hidden)).encode("utf-8", "surrogateescape").hex()
     return [sys.executable, "-I", "-S", __file__, places, *argv]
 

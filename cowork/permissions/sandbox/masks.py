@@ -1,7 +1,4 @@
-"""What a command in a box must not see: keys, passwords, and the sockets of programs that act for the user.
-
-Of the workspace: files that look like secrets and what rules deny, unless an allow rule such as `Read(.env)` names it.
-"""
+"""What a command in a box must not see: keys, passwords, and the sockets of programs that act for the user."""
 
 from __future__ import annotations
 
@@ -100,7 +97,7 @@ class WorkspaceSecrets:
         self._ruled: tuple[Rule, ...] = ()
 
     def find(self, *, only_denied: bool = False) -> list[Path]:
-        """Files and folders to be hidden: those that look like secrets or that a rule denies, unless one lets them."""
+        """What to hide: what looks like a secret or a rule denies, unless one such as `Read(.env)` lets it be read."""
         rules = self._rules()
         deny = tuple(rule for rule in rules.deny if rule.names_files("read"))
         if deny != self._ruled:

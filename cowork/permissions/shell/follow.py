@@ -201,10 +201,10 @@ def denies(rule: Rule, followed: ShellText) -> bool | None:
     found = [_covers(rule, command.words) for command in followed.commands]
     if any(found):
         return True
-    words = words_of(rule.pattern)[0] or ()
-    wanted = [program(words[0]), *(word for word in words[1:] if not word.startswith("-"))] if words else []
-    if None in found or not wanted or not followed.strangers:
+    words = words_of(rule.pattern)[0]
+    if None in found or not words or not followed.strangers:
         return None if None in found else False
+    wanted = [program(words[0]), *(word for word in words[1:] if not word.startswith("-"))]
     # Some program may run any word: whether all words of the rule occur.
     text = " ".join(part for command in followed.commands for part in (command.text, *command.fed))
     text += " " + re.sub(r"-[A-Za-z](?=\w)", " ", text)  # a value in one word with its option
