@@ -10,15 +10,18 @@ import errno
 import os
 import re
 import stat
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote
 
 from cowork.core.errors import ToolError
 
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may be entered but not listed
+_IGNORE_FILES, _EXCLUDES = (".gitignore", ".ignore", ".rgignore"), ".git/info/exclude"
+_STUCK_S, _LOOK_S = 1.0, 6.0  # without an end before we look for what may keep a search waiting; and after the look
 _NEVER = (Path("/proc"), Path("/sys"), Path("/dev"))  # other processes' memory and environment, devices, magic links
 
 _PROTECTED_FOLDERS = {
@@ -206,6 +209,38 @@ def start_of(path: Path, most: int) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is not a plain file")
         return file.read(most)
+
+
+class IgnorePipes:
+    """Ignore files that are named pipes. Git and ripgrep would wait for them for ever; fed, they read an empty file."""
+
+    def __init__(self, top: Path) -> None:
+        self.found: list[str] = []
+        self.over = False
+        self._top, self._began, self._looked = top, time.monotonic(), False
+
+    def feed(self) -> None:
+        """Let go what waits; does nothing in the first second, in which most programs are done."""
+        if not self._looked and time.monotonic() - self._began > _STUCK_S:
+            self._looked, self.found = True, [path for path in self._ignore_files() if _is_pipe(path)]
+        for pipe in self.found:  # one behind another is opened later, so all of them each time
+            with suppress(OSError):  # nobody waits for it now
+                os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+
+    def _ignore_files(self) -> Iterator[str]:
+        """Below the folder, and in those above it, whose rules hold there too."""
+        yield from (str(parent / name) for parent in self._top.parents for name in (*_IGNORE_FILES, _EXCLUDES))
+        yield str(self._top / _EXCLUDES)
+        for folder, _, files in os.walk(self._top):
+            if self.over or time.monotonic() - self._began > _LOOK_S:
+                return
+            yield from (os.path.join(folder, name) for name in _IGNORE_FILES if name in files)
+
+
+def _is_pipe(path: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISFIFO(os.lstat(path).st_mode)
+    return False
 
 
 def is_closed(folder: Path | str) -> bool:

@@ -120,3 +120,14 @@ def test_without_a_repository_and_in_an_ignored_folder_of_one_the_rules_count_to
     assert paths(tmp_path / "plain") == {".gitignore", "kept"} | inner
     assert paths(tmp_path / "repo" / "build") == {"work", "work/.gitignore", "work/kept"}
     assert paths(tmp_path / "repo" / "build" / "work") == {".gitignore", "kept"}
+
+
+def test_an_ignore_file_that_is_a_pipe_is_empty_for_git(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for folder in ("a", "a/b"):
+        (root / folder).mkdir(parents=True)
+        os.mkfifo(root / folder / ".gitignore")
+    (root / ".gitignore").write_text("*.log\n")
+    for name in ("x.log", "a/y.log", "a/b/z.txt"):
+        (root / name).write_text("")
+    assert {"a/b/z.txt"} == {path for path in we_keep(root) if not path.endswith(".gitignore")}

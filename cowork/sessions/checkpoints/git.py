@@ -16,7 +16,7 @@ from typing import NamedTuple
 from cowork.core import spawn
 from cowork.core.git import IndexEntry, read_index
 from cowork.core.hygiene import clean_environ
-from cowork.core.workspace import start_of
+from cowork.core.workspace import IgnorePipes, start_of
 from cowork.private_files import private_folder, replace_private
 
 _TIMEOUT_S = 60
@@ -57,7 +57,13 @@ class Repository(NamedTuple):
 
     def ignored(self, folder: Path, check: Callable[[], None] = lambda: None) -> set[str] | None:
         """Paths in a folder that git ignores, not those in ignored folders; None if git cannot tell."""
-        out = self._ask(*_IGNORED, cwd=folder, check=check)
+        pipes = IgnorePipes(folder)
+
+        def look() -> None:
+            check()
+            pipes.feed()
+
+        out = self._ask(*_IGNORED, cwd=folder, check=look)
         found = sorted(os.fsdecode(path) for path in (out or b"").split(b"\0") if path)
         if out is None or found == ["./"]:  # the folder itself is ignored, and yet somebody works in it
             return None

@@ -19,6 +19,7 @@ from typing import Literal
 from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
+from cowork.core.workspace import IgnorePipes
 from cowork.tools.base import ToolContext
 from cowork.tools.files.access import missing
 from cowork.tools.shell.terminal_text import plain
@@ -28,6 +29,7 @@ UNREADABLE = "Some files could not be read and were skipped."
 SECONDS = 60.0
 _PIECE = 64 * 1024  # what is looked at in one go: of more, the screen would stand still
 _REASON = 300  # characters of its complaint that are told
+_FEED = 0.3  # seconds between looks for what may keep it waiting
 _MEMORY = 512 << 20  # bytes rg may hold; it holds the whole of a line, however long
 _STORES = (".git", ".hg", ".svn", ".jj")  # every glob costs time on every file, so the rare ones only where seen
 _BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages")
@@ -41,6 +43,7 @@ class RipgrepOutcome:
     error: str
     stopped: Literal["", "limit", "time"]
     seconds: float = SECONDS  # it was given
+    pipes: Sequence[str] = ()  # ignore files that can only be waited for
 
     @property
     def out_of_memory(self) -> bool:
@@ -55,6 +58,7 @@ class RipgrepOutcome:
             out.append(UNREADABLE)
         if self.out_of_memory:
             out.append("The search ran out of memory: a file has too long a line. Name other files in path or glob.")
+        out += [f"{pipe} is a named pipe and was taken for an empty file." for pipe in self.pipes]
         return out
 
 
@@ -77,6 +81,8 @@ async def run(
     with contextlib.suppress(OSError, AttributeError):  # where the system has it
         resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     complaint = asyncio.ensure_future(process.stderr.read())
+    pipes = IgnorePipes(cwd / path)
+    feeding = asyncio.ensure_future(_feed(pipes))
     try:
         async with asyncio.timeout(seconds):
             while piece := await process.stdout.read(_PIECE):
@@ -89,16 +95,25 @@ async def run(
     except TimeoutError:
         stopped = "time"
     finally:
+        pipes.over = feeding.cancel()
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.stdout.read()  # or some versions of asyncio wait for ever
             await process.wait()
     text = (await complaint).decode("utf-8", "replace").strip()
-    outcome = RipgrepOutcome(process.returncode or 0, text, stopped, seconds)
+    named = [spelled(os.path.relpath(pipe, cwd)) for pipe in pipes.found]
+    outcome = RipgrepOutcome(process.returncode or 0, text, stopped, seconds, named)
     if text and not stopped and not outcome.out_of_memory:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
     return outcome
+
+
+async def _feed(pipes: IgnorePipes) -> None:
+    """Keep a search from waiting for ignore files that nobody writes."""
+    while True:
+        await asyncio.sleep(_FEED)
+        await asyncio.to_thread(pipes.feed)
 
 
 async def matching(pattern: str, text: bytes) -> str:

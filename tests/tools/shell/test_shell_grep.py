@@ -374,3 +374,14 @@ async def test_without_ripgrep_every_search_says_what_to_do(code: Desk, bin: Pat
     for tool, args in ((grep, {"pattern": "main"}), (glob, {"pattern": "*.py"}), (ls, {})):
         with pytest.raises(ToolError, match=r"ripgrep is missing.*reinstall cowork, or to install ripgrep"):
             await code.call(tool, **args)
+
+
+async def test_an_ignore_file_that_is_a_pipe_is_taken_for_empty_and_named(desk: Desk) -> None:
+    desk.write("top.txt", "needle")
+    desk.write("sub/deep/a.txt", "needle")
+    for folder in ("sub", "sub/deep"):
+        os.mkfifo(desk.root / folder / ".gitignore")
+    found, listed = await asyncio.gather(desk.call(grep, pattern="needle"), desk.call(glob, pattern="**/*.txt"))
+    for record in (found, listed):
+        assert {"top.txt", "sub/deep/a.txt"} <= set(record.text.splitlines())
+        assert "sub/.gitignore is a named pipe and was taken for an empty file." in record.text
