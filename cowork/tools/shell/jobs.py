@@ -27,6 +27,7 @@ _READ = 1 << 16
 _LOOK = 1.0  # seconds between looks at what a running command made
 _PATIENCE = 3.0  # seconds a keeper may take to end a command before it is ended itself
 _DRAIN = 0.5  # seconds for the rest of the output: a pipe may be held by a process that is none of ours
+_FOLLOWED: set[asyncio.Task[Ended]] = set()  # a loop forgets tasks, and after a cancel nobody else knows this one
 TRIES = 5  # times a command or a server is started again when its sandbox failed
 _QUIET = {
     **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER"), "cat"),
@@ -147,6 +148,8 @@ class RunningCommand:
         """Start it, and follow it to its end."""
         self._control, self._output = self._open()
         self._task = asyncio.get_running_loop().create_task(self._run())
+        _FOLLOWED.add(self._task)
+        self._task.add_done_callback(_FOLLOWED.discard)
 
     @property
     def seconds(self) -> float:
