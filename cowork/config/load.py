@@ -154,6 +154,9 @@ class Layers:
                 shown = name if key else name.rpartition(".")[0]
                 hint = "Set it in your own config file; a project may only tighten."
                 raise UserError(f"config: {origin} {shown} cannot be set by a project", hint)
+            if any("${" in str(text) for text in (value if isinstance(value, list) else [value])):
+                said = f"config: {origin} {name} holds ${{…}}, which is refused in project files"
+                raise UserError(said, "Write the value out, or set it in your own config file.")
             self._check(key, value, origin)
             self._tighten(key, value, origin)
         if found.servers:

@@ -223,6 +223,13 @@ def test_a_project_cannot_set_prices(place: Any) -> None:
         place.load()
 
 
+@pytest.mark.parametrize("value", ['["Bash(echo ${LLM_API_KEY})"]', '["ok", "${HOME}"]'])
+def test_a_project_cannot_read_the_environment(place: Any, value: str) -> None:
+    place.own(f"permissions.deny = {value}\n")
+    with pytest.raises(UserError, match="refused in project files"):
+        place.load(environ={"LLM_API_KEY": "sk-secret-value"})
+
+
 @pytest.mark.parametrize(
     "text",
     ["permissions.deny = ['Bash(rm:*)'\n", "permissions.deny = 'Bash(rm:*)'\n", "permissions.denny = []\n", "\xff\xfe"],
