@@ -187,9 +187,9 @@ def trust(
     store = TrustStore(paths.trust_file(os.environ))
     if listed:
         rows = [
-            f"{time.strftime('%Y-%m-%d', time.localtime(kept.at))}  {kept.folder}"
-            + ("  (changed since: not trusted)" if store.changed(kept.folder) else "")
-            for kept in store.list()
+            f"{time.strftime('%Y-%m-%d', time.localtime(since))}  {kept}"
+            + ("  (changed since: not trusted)" if store.changed(kept) else "")
+            for kept, since in store.list()
         ]
         show_rows(None, rows, none="No folder is trusted. `cowork trust DIR` trusts one.")
         return

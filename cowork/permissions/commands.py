@@ -21,7 +21,6 @@ from cowork.permissions.shell.never import expanded, folders_of, never_of
 from cowork.permissions.shell.parse import ShellText, SimpleCommand
 from cowork.permissions.shell.programs import LEVELS, Part, Place, hint, offer, only_reads, words_hint
 
-_HALF = re.compile("[\ud800-\udfff]")
 _MAKES = ("mkdir", "touch")
 _ONLY_PRINTS = ("cat", "echo", "printf", "cd")  # and so writes nothing but what it is redirected into
 _LONGEST_EXACT = 2_000
@@ -51,7 +50,7 @@ _BOXES = {
 
 def judge_command(effect: Effect, permits: Permissions) -> Decision:
     """The decision for one command; what taking it apart stumbles over is never judged safe."""
-    if _HALF.search(effect.target):
+    if re.search("[\ud800-\udfff]", effect.target):
         return Decision("deny", "it holds half a character (a lone surrogate), which no command can; send it whole")
     return _Case(effect, permits).decide()
 

@@ -25,7 +25,6 @@ with later(__name__):
 if TYPE_CHECKING:
     from cowork.permissions.sandbox.box import Sandbox
 
-
 PLAN = "plan mode is read-only. Look around with the tools that read, then present your plan as text"
 PLAN += " and let the user leave plan mode"
 
@@ -79,12 +78,10 @@ class Permissions:
         given = [str(args[name]) for name in ("file_path", "path", "notebook_path") if args.get(name)]
         found = []
         for effect in effects or (Effect("none"),):
-            if effect.kind == "exec":
-                found.append(judge_command(effect, self))
-            elif effect.kind in ("read", "write"):
+            if effect.kind in ("read", "write"):
                 found.append(_judge_file(tool, effect, self, given))
             else:
-                found.append(_judge_other(tool, effect, self))
+                found.append(judge_command(effect, self) if effect.kind == "exec" else _judge_other(tool, effect, self))
         worst = max(found, key=lambda decision: ("allow", "ask", "deny").index(decision.verdict))
         if worst.verdict == "ask" and args.get("why") and any(effect.needs for effect in effects):
             worst = replace(worst, reason=f"{worst.reason}: {args['why']}")
@@ -112,12 +109,9 @@ def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Se
     display = {"kind": "path", "path": str(path)}
 
     def first(wanted: tuple[Rule, ...], *, fold: bool) -> Rule | None:
+        speaking = (rule for rule in wanted if rule.covers(tool) or rule.speaks_of("write" if writes else "read"))
         places = spellings if fold else {path}
-        for rule in wanted:
-            speaks = rule.covers(tool) or rule.speaks_of("write" if writes else "read")
-            if speaks and any(path_matches(rule, p, root, fold=fold) for p in places):
-                return rule
-        return None
+        return next((rule for rule in speaking if any(path_matches(rule, p, root, fold=fold) for p in places)), None)
 
     if rule := first(rules.deny, fold=True):
         return Decision("deny", f"the rule {rule} denies {shown}")

@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from cowork.core.errors import UserError
 from cowork.core.front_matter import with_imports
-from cowork.core.frozen import frozen
 from cowork.core.workspace import start_of
 from cowork.private_files import write_private
 
@@ -27,15 +27,6 @@ STEERING = tuple(_NAMES.split())
 _LINKED = (".cowork", ".agents", "agents", "commands", "skills", "hooks")  # folders that are read through a link too
 _MOST_FILES, _MOST_DEPTH, _MOST_BYTES, _MOST_STORE = 2_000, 12, 16 << 20, 8 << 20
 _TOO_DEEP = "too deep"
-
-
-@frozen
-class Trusted:
-    """A folder the user trusts, and since when."""
-
-    folder: Path
-    digest: str
-    at: float
 
 
 class Trust:
@@ -54,12 +45,11 @@ class Trust:
 
     def _as_trusted(self, folder: Path) -> bool | None:
         kept = self._read().get(os.path.realpath(folder))
-        return kept.digest == digest(folder) if kept else None
+        return kept["digest"] == digest(folder) if kept else None
 
     def grant(self, folder: Path) -> None:
         """Trust the folder as it is now."""
-        key = os.path.realpath(folder)
-        self._write(self._read() | {key: Trusted(Path(key), digest(folder), time.time())})
+        self._write(self._read() | {os.path.realpath(folder): {"digest": digest(folder), "at": time.time()}})
 
     def revoke(self, folder: Path) -> bool:
         """Trust the folder no more; False when it was not trusted."""
@@ -69,24 +59,22 @@ class Trust:
             self._write(kept)
         return known is not None
 
-    def list(self) -> list[Trusted]:
-        """Every trusted folder, by path."""
-        return [kept for _, kept in sorted(self._read().items())]
+    def list(self) -> list[tuple[Path, float]]:
+        """Every trusted folder, by path, and since when it is."""
+        return [(Path(folder), kept["at"]) for folder, kept in sorted(self._read().items())]
 
-    def _read(self) -> dict[str, Trusted]:
+    def _read(self) -> dict[str, dict[str, Any]]:
         try:
             with open(self.store, "rb") as file:
                 raw = json.loads(file.read(_MOST_STORE).decode("utf-8", "surrogateescape"))
-            folders = raw["folders"].items()
-            return {key: Trusted(Path(key), str(one["digest"]), float(one["at"])) for key, one in folders}
+            return {key: {"digest": str(one["digest"]), "at": float(one["at"])} for key, one in raw["folders"].items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self.store} cannot be read: {error}.", "Delete it to trust folders anew.") from error
 
-    def _write(self, kept: dict[str, Trusted]) -> None:
-        folders = {key: {"digest": one.digest, "at": one.at} for key, one in sorted(kept.items())}
-        write_private(self.store, json.dumps({"version": 1, "folders": folders}, indent=1))
+    def _write(self, kept: dict[str, dict[str, Any]]) -> None:
+        write_private(self.store, json.dumps({"version": 1, "folders": dict(sorted(kept.items()))}, indent=1))
 
 
 def digest(folder: Path) -> str:

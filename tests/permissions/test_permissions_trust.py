@@ -36,7 +36,7 @@ def test_a_folder_is_trusted_after_a_grant_and_not_after_a_revoke(trust: Trust, 
     trust.grant(repo)
     assert trust.is_trusted(repo)
     assert Trust(trust.store).is_trusted(repo)
-    assert [kept.folder for kept in trust.list()] == [repo]
+    assert [folder for folder, _ in trust.list()] == [repo]
     assert trust.revoke(repo)
     assert not trust.is_trusted(repo)
     assert not trust.revoke(repo)

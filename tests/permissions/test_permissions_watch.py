@@ -196,7 +196,9 @@ async def test_what_is_mounted_for_a_command_cannot_be_chosen_by_another(bench: 
     sandbox = Sandbox(workspace=bench.desk.ctx.workspace, environ=bench.desk.ctx.tree.environ)
     holding = Watch(sandbox, (), lambda text, paths: None)
     first = holding.begin(bench.root)
+    assert sandbox.alone
     second = Watch(sandbox, (), lambda text, paths: None).begin(bench.root)
+    assert not sandbox.alone
     words = sandbox.wrap(
         ["/bin/sh", "-c", f"echo ran; echo evil > {victim}/a.py; echo evil > .git/modules/a/a.py"], bench.root
     )

@@ -116,12 +116,8 @@ def words_hint(words: Sequence[str]) -> Part:
     said, known = " ".join(filter(None, (name, sub))), _known().get(name, {})
     next_word = rest[rest.index(sub) + 1 :][:1] if sub in rest else ()
     after = (word if "fix" in word else word.partition(":")[0] for word in next_word)  # lint:css is a lint
-    telling = [
-        sub,
-        *(f"{sub.removesuffix('-script')}+{word}" for word in after),
-        *(w for w in rest if w[:1] == "-"),
-        "*",
-    ]
+    options = (word for word in rest if word.startswith("-"))
+    telling = [sub, *(f"{sub.removesuffix('-script')}+{word}" for word in after), *options, "*"]
     kind = next((known[word] for word in telling if word in known), "")
     kind = "" if kind == "check" and _FIXES & set(rest) else kind
     inner = rest[rest.index("run") + 1 :] if name in _RUNS and sub == "run" and not _FIXES & set(rest) else ()
