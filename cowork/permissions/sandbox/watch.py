@@ -13,7 +13,7 @@ import stat
 import struct
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -31,11 +31,11 @@ _MOST_MODULES = 64
 _POINTER = 4096  # bytes of a file that names a folder
 _SET_ASIDE = ".set-aside"
 _MOST_CONFIG = 128 * 1024
-# A configuration of git that cannot make it run a program, open a connection or follow another file.
+# A line of a configuration of git that cannot make it run a program, open a connection or follow another file.
 _HARMLESS = re.compile(
-    r'(?:[ \t]*+(?:[#;].*|\[(?:core|remote|branch|user|init|pull|submodule|gc|lfs|commit)(?:\s+"[^"\\\n]*")?\]'
+    r'[ \t]*(?:[#;].*|\[(?:core|remote|branch|user|init|pull|submodule|gc|lfs|commit)(?:\s+"[^"\\\n]*")?\]'
     r"|(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|url"
-    r"|pushurl|fetch|remote|merge|rebase|name|email|defaultbranch|ff|active|auto\w*|gpgsign)\s*(?:=(?!.*::).*)?)?(?:\n|\Z))*+",
+    r"|pushurl|fetch|remote|merge|rebase|name|email|defaultbranch|ff|active|auto\w*|gpgsign)\s*(?:=(?!.*::).*)?)?",
     re.IGNORECASE,
 )
 _LONGEST = 100  # characters of a name that are kept
@@ -198,7 +198,7 @@ class Watch:
         for path, was in list(self._known.items()):
             if was and here.get(path) != was and Path(path).parent in hold.places:
                 told += _set_aside(path) if path in here else []
-                with suppress(OSError, ToolError), _folder_of(path) as (folder, name):
+                with suppress(OSError, ToolError), Workspace(Path(path).parent).parent(Path(path)) as (folder, name):
                     os.symlink(was, name, dir_fd=folder)
         for new in map(Path, came):
             whole = new.name == ".git" or (new.parent in hold.gits and new.name in GIT_FOLDERS)
@@ -265,7 +265,7 @@ def _would_run(git: Path) -> bool:
         config = start_of(git / "config", _MOST_CONFIG).decode("utf-8", "replace")
         plain = os.path.isdir(git) and not os.path.islink(git) and not _has_hooks(git / "hooks")
         steered = any(os.path.lexists(git / name) for name in GIT_FILES[1:])
-        return steered or not plain or not _HARMLESS.fullmatch(config)
+        return steered or not plain or not all(map(_HARMLESS.fullmatch, config.split("\n")))
     return True
 
 
@@ -276,16 +276,11 @@ def _has_hooks(folder: Path) -> bool:
     )
 
 
-def _folder_of(path: str) -> AbstractContextManager[tuple[int, str]]:
-    """The folder of a path, reached without a link: a command may have put one there, or above."""
-    return Workspace(Path(path).parent).parent(Path(path))
-
-
 def _set_aside(path: str) -> list[str]:
-    """Give it a name nothing obeys; says which."""
+    """Give it a name nothing obeys; says which. Its folder is reached without following a link a command put there."""
     other = f"{os.path.basename(path)[:_LONGEST]}{_SET_ASIDE}"
     try:
-        with _folder_of(path) as (folder, name):
+        with Workspace(Path(path).parent).parent(Path(path)) as (folder, name):
             other += f"-{os.urandom(8).hex()}" if other in os.listdir(folder) else ""  # which cannot be guessed
             mode = stat.S_IMODE(os.fstat(folder).st_mode)
             if mode & stat.S_IRWXU != stat.S_IRWXU:  # a command has closed it to its owner

@@ -35,14 +35,12 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
 # Nothing but literal words, joined by `|`, `&&`, `||`, `;` and line ends; output may go to /dev/null.
 _SHELL_WORDS = "if then elif else fi do done while until esac in coproc time for select case function"
 _NO_SHELL_WORD = rf"(?:time[ \t]+(?!-))*(?!(?:{_SHELL_WORDS.replace(' ', '|')})(?![^\s;|&]))"
-_NAME = rf"{_NO_SHELL_WORD}(?:/?(?:[\w.+@-]++/)*+\w[\w.+-]*|:)(?![\w/])"
+_NAME = re.compile(rf"\s*{_NO_SHELL_WORD}(?:/?(?:[\w.+@-]+/)*\w[\w.+-]*|:)(?![\w/])", re.ASCII)
 _QUOTES = r"'[^']*'|\"(?:[^\"$`\\]|\\.|\$(?![\w@*#?$!({\[-]))*\""
-_ARGUMENT = rf"(?!['\"]*~)(?:[A-Za-z0-9_./:@%+,^=~*?-]|{_QUOTES}|\$(?![\w@*#?$!({{\['\"-]))++"
-_TO_NOTHING = r"[0-9]*(?:(?:&?>>?|>[|&])[ \t]*+/dev/null(?![^\s;|&<>])|[<>]&(?:[0-9]+-?|-))"
-_COMMAND = rf"{_NAME}(?:[ \t]*+{_TO_NOTHING}|[ \t]++{_ARGUMENT})*+"
-_LITERAL = re.compile(
-    rf"\s*+{_COMMAND}(?:[ \t]*+(?:&&|\|\||\|&?|;;?|\n)\s*+{_COMMAND})*+[ \t]*+;?;?\s*", re.DOTALL | re.ASCII
-)
+_ARGUMENT = rf"(?!['\"]*~)(?:[A-Za-z0-9_./:@%+,^=~*?-]|{_QUOTES}|\$(?![\w@*#?$!({{\['\"-]))+"
+_TO_NOTHING = r"[0-9]*(?:(?:&?>>?|>[|&])[ \t]*/dev/null(?![^\s;|&<>])|[<>]&(?:[0-9]+-?|-))"
+_NEXT = re.compile(rf"[ \t]*{_TO_NOTHING}|[ \t]+{_ARGUMENT}", re.DOTALL | re.ASCII)
+_JOINT, _END = re.compile(r"[ \t]*(?:&&|\|\||\|&?|;;?|\n)", re.ASCII), re.compile(r"[ \t]*;?;?\s*", re.ASCII)
 _HEREDOC, _SUBSTITUTION = re.compile(r"<<-?[ \t]*[^\s<]"), re.compile(r"[$<]\(|`")
 _AFTER = {"time": re.compile(r"(?:[ \t]+-[A-Za-z-]+)+"), "coproc": re.compile(r"[ \t]+\w+(?=[ \t]+[{(])")}
 
@@ -112,8 +110,19 @@ def parse(text: str) -> ShellText:
     reader.unclear += ["a word that goes on in the next line"] if re.search(r"\S\\\n", text) else []
     if any(_HEREDOC.search(line) and _SUBSTITUTION.search(line) for line in text.split("\n")):
         reader.unclear.append("a here-document beside a substitution")
-    literal = not reader.unclear and visible(text) == text and bool(_LITERAL.fullmatch(text))
+    literal = not reader.unclear and visible(text) == text and _is_literal(text)
     return ShellText(tuple(reader.found), "".join(reader.unclear[:1]), literal=literal)
+
+
+def _is_literal(text: str) -> bool:
+    """Whether it is literal commands from one end to the other; a piece that was read is not read in another way."""
+    at, joint = 0, re.match("", text)
+    while joint and (name := _NAME.match(text, joint.end())):
+        at = name.end()
+        while piece := _NEXT.match(text, at):
+            at = piece.end()
+        joint = _JOINT.match(text, at)
+    return at > 0 and _END.fullmatch(text, at) is not None
 
 
 class _Reader:

@@ -235,8 +235,10 @@ def only_reads(command: SimpleCommand, cwd: Path, workspace: Workspace) -> str:
     name, words, operands = command.words[0].text, [word.text for word in command.words[1:]], list[str]()
     if name not in _known(_STRICT):
         return f"{name} is not one of the commands that run unasked without a sandbox"
-    if why := _replaced(name, workspace):
-        return why
+    found = shutil.which(name) or ""
+    inside = any(Path(os.path.realpath(found)).is_relative_to(root) for root in workspace.writable)
+    if found and (inside or not os.path.isabs(found)):  # the workspace brings its own
+        return f"{name} would be run from the workspace"
     ((options, kind),) = _known(_STRICT)[name].items()
     if pattern := next((word.text for word in command.words if not word.literal), ""):
         return f"{pattern} is a pattern"
@@ -270,10 +272,3 @@ def _unreadable(text: str, cwd: Path, workspace: Workspace) -> str:
         return f"{text} may hold secrets"
     special = where.exists() and not (where.is_file() or where.is_dir())
     return f"{text} is a pipe, a socket or a device" if special else ""
-
-
-def _replaced(name: str, workspace: Workspace) -> str:
-    """Why a program of this name is not the one it is known to be: the workspace brings its own."""
-    found = shutil.which(name)
-    inside = found and any(Path(os.path.realpath(found)).is_relative_to(root) for root in workspace.writable)
-    return f"{name} would be run from the workspace" if inside or (found and not os.path.isabs(found)) else ""
