@@ -580,3 +580,13 @@ def test_commands_of_the_same_user_cannot_look_into_us(hide: bool, tmp_path: Pat
     done = subprocess.run([*words, "import sys\n" + program], env=environ, capture_output=True, text=True, timeout=60)
     assert ("PLANTED" in done.stdout) is not hide
     assert done.stderr.count("Permission denied") == (3 if hide else 0), done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_socket_in_the_private_folder_of_another_user_is_in_nobodys_way(yard: Yard) -> None:
+    with tempfile.TemporaryDirectory(dir="/srv") as name, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{name}/agent.sock")
+        listening.listen()
+        os.chown(name, 65534, 65534)
+        os.chmod(name, 0o700)
+        assert "ran" in yard.run("echo ran")

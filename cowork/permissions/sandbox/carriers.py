@@ -33,8 +33,7 @@ _PROBE_SECONDS = 20.0  # a busy machine is no reason to go without
 def probe(bwrap: str) -> tuple[str, tuple[str, ...]]:
     """Why bubblewrap does not work here, and what it can do that old versions and some containers do not have."""
     for extra in (NO_NAMESPACES, ()):
-        said = _tried([bwrap, *BARE, *settings(), *extra, "true"])
-        if not said:
+        if not (said := _tried([bwrap, *BARE, *settings(), *extra, "true"])):
             return "", extra
     return f"bubblewrap does not work here: {said}", ()
 

@@ -78,8 +78,7 @@ def close(home: str, shown: Sequence[str], hidden: Sequence[str]) -> None:
         steps += [(0x15, 0, 1, number), (0x06, 0, 0, _REFUSED)]
     steps.append((0x06, 0, 0, _ALLOWED))
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
-    program = struct.pack("@HP", len(steps), ctypes.addressof(code))
-    _call("prctl", _SET_SECCOMP, _FILTER, program, 0, 0)
+    _call("prctl", _SET_SECCOMP, _FILTER, struct.pack("@HP", len(steps), ctypes.addressof(code)), 0, 0)
 
 
 def _shown(top: str, hidden: set[str], *, lists: bool = True) -> Iterable[tuple[str, int]]:

@@ -53,8 +53,7 @@ _SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/ssl/private")
 # Much is in them, and none of it is a secret of the user: others published it.
 _PUBLISHED = frozenset({".git", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"})
 _MOST_ENTRIES, _MOST_MASKS, _MOST_SOCKETS = 400_000, 512, 256
-_MOST_TABLE = _MOST_LOGIN = 4 << 20  # bytes
-_CERTIFICATE = 64 * 1024
+_MOST_TABLE, _MOST_LOGIN, _CERTIFICATE = 4 << 20, 4 << 20, 64 << 10  # bytes
 
 
 def machine_secrets(home: Path, environ: Mapping[str, str], roots: Sequence[Path], empty: Sequence[Path]) -> list[str]:
@@ -221,8 +220,14 @@ def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence
     seen = []
     for path in (path for path in found if _within(path, roots) or not _within(path, covered)):
         with suppress(OSError):
-            seen += [path] if stat.S_ISSOCK(os.lstat(path).st_mode) else []
+            seen += [path] if stat.S_ISSOCK(os.lstat(path).st_mode) and all(map(_enters, Path(path).parents)) else []
     return seen[:_MOST_SOCKETS]
+
+
+def _enters(folder: Path) -> bool:
+    """Whether a command gets into a folder: root in a box has no rights in what is another's alone."""
+    status = folder.stat()
+    return bool(status.st_mode & stat.S_IXOTH) or status.st_uid == os.geteuid() or status.st_gid in os.getgroups()
 
 
 def _within(path: str, folders: Sequence[Path]) -> bool:

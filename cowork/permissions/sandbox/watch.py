@@ -172,9 +172,8 @@ class Watch:
         """Note what is there now, for the command that starts in `cwd`."""
         (fixed, gits), places = guarded(self._sandbox.roots), list(dict.fromkeys((*self._sandbox.roots, cwd)))
         boxed = self._sandbox.active and sys.platform != "darwin"  # seatbelt goes by name, whether it is there or not
-        locks, self._sandbox.known = list[int](), fixed if boxed else None
-        if boxed:
-            locks, self._sandbox.alone = _lock(self._sandbox.roots)
+        locks, self._sandbox.alone = _lock(self._sandbox.roots if boxed else [])
+        self._sandbox.known = fixed if boxed else None
         if self.running == 0:
             self._known, self._watched = {}, set()  # what came while no command ran is the person's
         here = _present(places, gits, inside=not boxed)
@@ -204,11 +203,11 @@ class Watch:
             whole = new.name == ".git" or (new.parent in hold.gits and new.name in GIT_FOLDERS)
             if not whole or (_would_run(new) if new.name == ".git" else _has_hooks(new)):
                 told += _set_aside(str(new))
+        if not told:
+            return []
         text = f"Set aside what a command made: {'; '.join(told)}. Other programs or agents run or obey such files."
-        if told:
-            self._say(text, told)
-        hint = "The user was told. Write them with a file tool, which asks, if they are wanted."
-        return [f"{text} {hint}"] if told else []
+        self._say(text, told)
+        return [f"{text} The user was told. Write them with a file tool, which asks, if they are wanted."]
 
 
 @dataclass(slots=True)
@@ -271,9 +270,8 @@ def _would_run(git: Path) -> bool:
 
 def _has_hooks(folder: Path) -> bool:
     """Whether something in a folder of git would run or be obeyed: all but the examples and the list of ignored."""
-    return os.path.islink(folder) or any(
-        not entry.name.endswith(".sample") and entry.name != "exclude" for entry in scan(folder)
-    )
+    names = (entry.name for entry in scan(folder) if entry.name != "exclude")
+    return os.path.islink(folder) or not all(name.endswith(".sample") for name in names)
 
 
 def _set_aside(path: str) -> list[str]:
