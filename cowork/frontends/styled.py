@@ -22,6 +22,7 @@ Line = list[Span]
 _JOINERS = re.compile("[\u200c\u200d]")
 
 DOT = " · "
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPIN_S = 0.1  # how long a spinner's picture lasts
 BAR_MARGIN, BOX_MARGIN = 2, 4  # columns that are not for what a bar or a box holds
 _HEAD = 10  # columns a title needs beside its facts
@@ -67,7 +68,7 @@ def width(text: str) -> int:
 
 def spinner(now: float) -> str:
     """The picture of a spinner at this moment."""
-    return "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(now / SPIN_S) % 10]
+    return SPINNER[int(now / SPIN_S) % len(SPINNER)]
 
 
 def line_width(line: Iterable[Span]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pyte
 import pytest
 from hypothesis import given, settings
@@ -87,6 +89,35 @@ def test_only_what_changed_is_written() -> None:
     stage.glass.written = ""
     stage.draw(["one", "TWO", "three"])
     assert stage.glass.written == ""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_a_row_only_the_spans_that_changed_are_written_and_the_screen_is_right(seed: int) -> None:
+    choose = random.Random(seed)
+    words = ("a", "⠋", "⠙", "支払い", "guest", "orders", "│ ", "└ ", " 6.1k", "$0.004", "")
+    glass, theme = Glass(60, 12, reflow=False), Theme()
+    frame = Frame([])
+    painter = Painter(glass, lambda *_: frame, lambda _: [], lambda: theme)
+    rows: list[Line] = [[("dim", choose.choice(words)) for _ in range(5)] for _ in range(4)]
+    for _ in range(60):
+        row = choose.choice(rows)
+        row[choose.randrange(5)] = choose.choice(("dim", "bold", "accent")), choose.choice(words)
+        frame = Frame([list(line) for line in rows])
+        painter.render(None, None)
+        shown = [glass.screen.row(n).rstrip() for n in range(4)]
+        assert shown == ["".join(text for _, text in line).rstrip() for line in rows]
+
+
+def test_a_spinner_costs_a_few_bytes() -> None:
+    glass, theme = Glass(100, 12, reflow=False), Theme()
+    frame = Frame([[("", "  "), ("accent", "⠋ "), ("", "explore-1  " + "what it does " * 6)]])
+    painter = Painter(glass, lambda *_: frame, lambda _: [], lambda: theme)
+    painter.render(None, None)
+    glass.written = ""
+    frame = Frame([[("", "  "), ("accent", "⠙ "), ("", "explore-1  " + "what it does " * 6)]])
+    painter.render(None, None)
+    assert "⠙" in glass.written
+    assert "explore" not in glass.written
 
 
 def test_a_region_that_shrinks_leaves_nothing_behind() -> None:

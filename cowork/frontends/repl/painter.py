@@ -15,13 +15,14 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import DummyStyle
 
-from cowork.frontends.styled import Line, Theme, clip_line, line_width
+from cowork.frontends.styled import SPINNER, Line, Theme, clip_line, line_width, plain, width
 
 _BEGIN = "\x1b[?2026h\x1b[?25l"  # synchronised update, cursor hidden
 _END = "\x1b[?2026l"
 # From the second row on: a clear from the very first cell makes tmux save the whole screen in its history. The cursor
 # comes back to where it was saved: on the last row it could not go down, so a step up would be one too many.
 _ERASE_BELOW = "\r\x1b[K\x1b7\x1b[1B\x1b[J\x1b8"
+_SURE_WIDTH = frozenset(map(chr, range(32, 127))) | frozenset("│└❯╭─")
 _NEWS_S = 1.0  # so late may a terminal tell that it changed: a younger frame may have been drawn after it did
 
 
@@ -39,10 +40,12 @@ class _Surface:
     """What is on the terminal now, as far as we drew it."""
 
     drawn: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
     row: int = 0  # of the cursor, from the top of the region
     column: int = 0
     columns: int = 0  # of the terminal when it was drawn
+    theme: Theme | None = None  # whose colours it was drawn in
     at: float = 0.0  # when it was drawn
 
 
@@ -54,9 +57,15 @@ class Painter(Renderer):
     """
 
     def __init__(
-        self, output: Output, compose: Callable[[int, int, int], Frame], finished: Callable[[int], Sequence[Line]],
-        theme: Callable[[], Theme], *, reflows: bool = True, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        output: Output,
+        compose: Callable[[int, int, int], Frame],
+        finished: Callable[[int], Sequence[Line]],
+        theme: Callable[[], Theme],
+        *,
+        reflows: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._compose, self._finished, self._theme = compose, finished, theme
         self._reflows, self._clock = reflows, clock
         self._inline = _Surface()
@@ -126,11 +135,13 @@ class Painter(Renderer):
     ) -> None:
         if finished or is_done or self._inline.columns not in (0, columns):
             self._erase_inline(parts, columns)
-        encode = self._theme().encode
+        theme = self._theme()
+        encode = theme.encode
         parts.extend(f"{encode(line)}\r\n" for line in finished)
         lines = [] if is_done else [clip_line(line, columns - 1) for line in frame.lines]
         row, column = frame.cursor if frame.cursor and lines else (0, 0)
-        old, new = self._inline, _Surface(list(map(encode, lines)), list(map(line_width, lines)), row, column, columns)
+        widths, old = list(map(line_width, lines)), self._inline
+        new = _Surface(list(map(encode, lines)), lines, widths, row, column, columns, theme)
         if not parts and (new.drawn, row, column) == (old.drawn, old.row, old.column):
             return
         _draw_changes(parts, old, new)
@@ -194,10 +205,30 @@ def _draw_changes(parts: list[str], old: _Surface, new: _Surface) -> None:
     for index, text in enumerate(new.drawn):
         if index < len(old.drawn) and old.drawn[index] == text:
             continue
-        parts.append(f"\x1b8{_move(index)}{text}\x1b[K")
+        pieces = [(0, f"{text}\x1b[K")]
+        if index < len(old.drawn) and new.theme is not None and old.theme is new.theme:
+            pieces = _changed_pieces(old.lines[index], new.lines[index], new.theme) or pieces
+        for column, piece in pieces:
+            parts.append(f"\x1b8{_move(index)}" + (f"\x1b[{column}C" if column else "") + piece)
     if len(new.drawn) < len(old.drawn):
         parts.append(f"\x1b8{_move(len(new.drawn))}\x1b[J")
     parts.append("\x1b8\x1b[?7h")
+
+
+def _changed_pieces(old: Line, new: Line, theme: Theme) -> list[tuple[int, str]]:
+    """The columns and the spans that changed, where all else of the line stays in its place; a spinner is one span.
+
+    Only after characters whose width no terminal disputes: others could put a piece in the wrong column.
+    """
+    if len(old) != len(new):
+        return []
+    changed = [at for at, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
+    start, end = changed[0], changed[-1]
+    if any(width(old[at][1]) != width(new[at][1]) for at in changed) or not set(plain(new[:start])) <= _SURE_WIDTH:
+        return []
+    if not set(plain(new[:end])) <= _SURE_WIDTH | frozenset(SPINNER):
+        return [(line_width(new[:start]), theme.encode(new[start : end + 1]))]
+    return [(line_width(new[:at]), theme.encode(new[at : at + 1])) for at in changed]
 
 
 def rows_taken(widths: Iterable[int], columns: int) -> int:
