@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.events import AgentEnded, Event
 from cowork.flows.journal import FlowJournal
 from cowork.flows.run import FlowRequest, load_call, run_flow

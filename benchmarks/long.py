@@ -25,7 +25,7 @@ import asyncio, gc, json, os, sys, time
 from pathlib import Path
 from cowork.app.build import build
 from cowork.app.resume import begin
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Text, ToolResult, ToolUse, Usage
 from cowork.core.ports import Reply
 from cowork.engine.loop import Prompt

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork.core.front_matter import BadFile, Marked, Problem, files_below, leads_out, split, text_of_file
-from cowork.core.modes import MODES
-from cowork.core.ports import AgentDef, AgentOrigin, is_tool_word
+from cowork.core.ports import MODES, AgentDef, AgentOrigin, is_tool_word
 
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "purple", "orange", "pink")
 

@@ -164,7 +164,7 @@ def test_a_front_end(copy: Copy) -> None:
         "            from cowork.frontends.bell import Bell\n\n"
         "            return Bell()\n",
     )
-    copy.edit("cowork/config/options.py", '"json", "stream-json")', '"json", "stream-json", "bell")')
+    copy.edit("cowork/config/run_options.py", '"json", "stream-json")', '"json", "stream-json", "bell")')
     said = copy.run("--output", "bell", script=["hello"])
     assert "ding prompt.added" in said
     assert "ding run.ended" in said

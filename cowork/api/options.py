@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from cowork.api.tools import ProgramTool
 from cowork.app.project import Additions
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.events import Event
 from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict, NoHooks, joined

@@ -16,7 +16,7 @@ from cowork.api.tools import schema_of, value_as
 from cowork.app.build import build
 from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in, finished
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Image, Json, Usage, cost_since
 from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Event

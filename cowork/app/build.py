@@ -17,7 +17,7 @@ from cowork.app.run import Run, nobody
 from cowork.app.safety import KeptFiles, Worktrees, safety, tightened
 from cowork.config import paths
 from cowork.config.load import Config
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cowork.config import paths
 from cowork.config.load import Config
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.later import later
 from cowork.core.ports import Provider

@@ -15,7 +15,7 @@ from cowork.app.result import EXIT_CODES, PIPE_CLOSED
 from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in
 from cowork.app.steering import steering
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
@@ -110,7 +110,7 @@ class _Once:
 
     def _output(self) -> Emit:
         if self.options.output != "text":
-            from cowork.frontends.json import JsonResult, JsonStream
+            from cowork.frontends.json_output import JsonResult, JsonStream
 
             return JsonResult(sys.stdout) if self.options.output == "json" else JsonStream(sys.stdout)
         from cowork.frontends.text import TextOutput

@@ -18,7 +18,7 @@ from cowork.app.extend.invoke import Invoker
 from cowork.app.steering import Places, is_trusted_now, places
 from cowork.config import paths
 from cowork.config.load import Config, load
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.git import branch_of, project_root

@@ -11,7 +11,7 @@ from cowork.app.run import Run
 from cowork.core.blocks import ToolUse
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, SessionStarted, ToolEnded
 from cowork.core.later import later
-from cowork.core.modes import tighter
+from cowork.core.ports import tighter
 from cowork.engine.clip import file_name
 from cowork.engine.loop import Prompt
 

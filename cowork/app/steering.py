@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cowork import prompts
 from cowork.config import paths
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.front_matter import Problem
 from cowork.core.frozen import frozen
 from cowork.core.git import project_root

@@ -13,7 +13,7 @@ import typer
 from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, option, run_options
 from cowork.config import paths
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from cowork.cli import quick_parser, standard_streams
 from cowork.config import paths
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.hygiene import conceal, redact, secrets_of, visible
 from cowork.core.signals import Stopped, release
@@ -84,7 +84,7 @@ def _tell_programs(argv: Sequence[str], reason: str, message: str) -> None:
 
     from cowork.app.result import result_object
     from cowork.core.events import RunEnded
-    from cowork.frontends.json import JsonResult, JsonStream
+    from cowork.frontends.json_output import JsonResult, JsonStream
 
     result = result_object(reason, {"code": reason, "message": message})
     write = JsonResult if output == "json" else JsonStream

@@ -11,7 +11,7 @@ import typer
 from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, option
 from cowork.config import paths
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible_line
 from cowork.core.later import later

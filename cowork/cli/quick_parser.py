@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cowork.config.options import RunOptions, options_of
+from cowork.config.run_options import RunOptions, options_of
 
 # The words that are commands and never prompts; a test holds the list equal to what typer knows.
 COMMANDS = (

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cowork.cli.quick_parser import CONVERT
-from cowork.config.options import Option, RunOptions, options_of, split_words
+from cowork.config.run_options import Option, RunOptions, options_of, split_words
 from cowork.core.errors import UserError
 
 Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from cowork.config.key import TABLES, Key, Section, key
-from cowork.core.modes import LOOSE_TO_STRICT, MODES
+from cowork.core.ports import LOOSE_TO_STRICT, MODES
 
 PROVIDERS = ("anthropic", "openai", "openai-chat", "offline", "scripted")
 CLIENTS = ("bedrock", "vertex", "azure")

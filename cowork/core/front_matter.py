@@ -12,7 +12,8 @@ from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.core.workspace import sensitive, start_of
+from cowork.core.secret_names import sensitive
+from cowork.core.workspace import start_of
 
 MAX_FILE = 256 * 1024
 MAX_FILES = 500

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cowork.core.blocks import Block, Image, Json, Message, Spoken, Usage
-from cowork.core.errors import ToolErrorCode
+from cowork.core.errors import ToolErrorCode, UserError
 from cowork.core.events import Event
 from cowork.core.frozen import frozen
 
@@ -346,3 +346,31 @@ class Permit(Protocol):
     def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision: ...
     def forbids(self, tool: ToolFacts) -> bool: ...  # whether a rule denies every call of it
     def grant(self, agent: str, rule: str, *, forever: bool) -> None: ...
+
+
+# ---------------------------------------------------------------- permission modes
+
+ABOUT = {
+    "ask": "Reads freely and asks before it writes or runs something.",
+    "accept-edits": "Writes files in the workspace without asking; commands still ask.",
+    "auto": "Also runs commands unasked that the sandbox holds to the workspace; what leaves it asks.",
+    "plan": "Reads and thinks, writes nothing: for a plan you want to see first.",
+    "bypass": "Asks nothing. Only for a machine or container you can lose.",
+}
+MODES = tuple(ABOUT)
+LOOSE_TO_STRICT = ("bypass", "auto", "accept-edits", "ask", "plan")
+_SPELLINGS = {"default": "ask", "acceptedits": "accept-edits", "bypasspermissions": "bypass", "dontask": "ask"}
+
+
+def mode_of(text: str) -> str:
+    """The mode a word stands for, also as other agents spell it."""
+    name = text.strip().replace("_", "-")
+    mode = _SPELLINGS.get(name.casefold().replace("-", ""), name.casefold())
+    if mode not in MODES:
+        raise UserError(f"{text!r} is not a permission mode.", f"Modes: {', '.join(MODES)}.")
+    return mode
+
+
+def tighter(one: str, other: str) -> str:
+    """The stricter of two modes."""
+    return max(one, other, key=LOOSE_TO_STRICT.index)

@@ -11,13 +11,13 @@ import os
 import re
 import stat
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote
 
 from cowork.core.errors import ToolError
+from cowork.core.secret_names import SECRET_GLOBS, folded
 
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may be entered but not listed
 _IGNORE_FILES, _EXCLUDES = (".gitignore", ".ignore", ".rgignore"), ".git/info/exclude"
@@ -55,22 +55,6 @@ _SHELL_FILES = re.compile(
     r"|inputrc|xprofile|xinitrc|pam_environment)"
 )
 _PROTECTED_CONFIG = {"git": "git obeys it", "fish": "the shell runs it", "cowork": "it steers cowork"}  # of ~/.config
-
-_SECRETS = re.compile(
-    r"\.env(?:\..+)?|\.?env\.local|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
-    r"|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials|\.htpasswd|\.pgpass|\.my\.cnf|\.s3cfg|\.boto|\.dockercfg"
-    r"|credentials(?:\.\w+)?|secrets?\.(?:ya?ml|json|toml|ini|env|txt)|service-?account.*\.json|\.vault-token|terraform\.tfstate",
-    re.DOTALL,
-)
-_KEY_FILES = ("*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ed25519*")
-_LOGINS = (".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", "credentials.json", "secrets.*")
-SECRET_GLOBS = (".env", ".env.*", *_KEY_FILES, *_LOGINS, ".ssh/", ".aws/", ".gnupg/")
-_HARMLESS_ENV = re.compile(r"\.env\.(?:example|sample|template|dist|defaults?|test\.example|schema)")
-_SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
-_FOLDED_AWAY = re.compile(r"[. ]$|::", re.MULTILINE)
-_SECRET_LINE = re.compile(
-    rf"^(?:{_SECRETS.pattern}|{'|'.join(map(re.escape, sorted(_SECRET_FOLDERS)))})$", re.MULTILINE
-)
 
 
 class Workspace:
@@ -166,7 +150,7 @@ class Workspace:
 
 def protected(path: Path) -> str:
     """Why writing this resolved path must always be asked: something else runs or obeys it. Exists or not."""
-    names = [_folded(part) for part in path.parts]
+    names = [folded(part) for part in path.parts]
     for at, name in enumerate(names):
         if why := _PROTECTED_FOLDERS.get(name):
             return f"{path.parts[at]} is protected: {why}"
@@ -178,26 +162,6 @@ def protected(path: Path) -> str:
     if _SHELL_FILES.fullmatch(leaf):
         return f"{path.name} is protected: the shell runs it"
     return ""
-
-
-def sensitive(path: Path) -> bool:
-    """Whether a path looks like one that holds secrets, so that reading it is asked."""
-    return any(_folded(part) in _SECRET_FOLDERS for part in path.parts) or sensitive_name(path.name)
-
-
-def sensitive_name(name: str) -> bool:
-    """Whether a file or folder of this name looks like one that holds secrets, wherever it lies."""
-    name = _folded(name)
-    return name in _SECRET_FOLDERS or bool(_SECRETS.fullmatch(name) and not _HARMLESS_ENV.fullmatch(name))
-
-
-def sensitive_names(names: Sequence[str]) -> list[str]:
-    """Those of a folder's names that look like secrets; most folders have none, which is seen at once."""
-    text = "\n".join(names).casefold()
-    plain = text.isascii() and text.count("\n") < len(names) and not _FOLDED_AWAY.search(text)
-    if plain and not _SECRET_LINE.search(text):
-        return []
-    return [name for name in names if sensitive_name(name)]
 
 
 def start_of(path: Path, most: int) -> bytes:
@@ -305,14 +269,3 @@ def _require_plain(status: os.stat_result, path: Path) -> None:
 
 def _swapped(path: Path) -> ToolError:
     return ToolError("ACCESS_DENIED", f"{path} changed while it was opened. Try again.")
-
-
-def _folded(name: str) -> str:
-    """A name as the most forgiving file system compares it: no case, no ignorable characters, no trailing dots."""
-    if name.isascii():
-        folded = name.casefold()
-    else:
-        kept = "".join(char for char in name if unicodedata.category(char) not in ("Cf", "Mn", "Cc"))
-        folded = unicodedata.normalize("NFKC", kept).casefold()
-    folded = folded.rstrip(". ") or folded
-    return ".git" if re.fullmatch(r"git~\d+", folded) else folded.partition("::")[0]

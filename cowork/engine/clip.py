@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-MAX_LINES = 2_000
+MAX_LINES = 2_000  # Bash (tools/shell/output.py) and Read (tools/files/read.py) keep below it by themselves
 MAX_BYTES = 50_000
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Json, add_cost
 from cowork.core.errors import UserError
 from cowork.core.format import duration, money, one_line

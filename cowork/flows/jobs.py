@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from cowork.api.session import Session
-from cowork.config.options import RunOptions, options_of
+from cowork.config.run_options import RunOptions, options_of
 from cowork.core import spawn
 from cowork.core.blocks import Json, Usage, add_cost, cost_since
 from cowork.core.errors import ToolErrorCode, UserError

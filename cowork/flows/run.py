@@ -19,7 +19,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cowork.api.session import Session
 from cowork.config import load, paths
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import signals
 from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.errors import CoworkError, UserError

@@ -1,4 +1,7 @@
-"""The choices of every dialog (permission, trust, plan, questions of the model), whichever front end shows them."""
+"""The choices of every dialog (permission, trust, plan, questions of the model) in the chat and in editors.
+
+`cowork run` asks by letters, in prompt.py.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ from typing import Literal
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible_line
-from cowork.core.modes import ABOUT
-from cowork.core.ports import EXACTLY, Question
+from cowork.core.ports import ABOUT, EXACTLY, Question
 
 _WHY_NOT = "Not allowed. What should it do instead? (Enter sends, Esc goes back)"
 _OWN_WORDS = "Your answer (Enter sends, Esc goes back)"

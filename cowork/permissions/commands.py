@@ -30,7 +30,6 @@ _SEARCHES = re.compile(  # it reads whole folders, whatever is in them
 )
 # `timeout 5`, `time` or `nice -n 5` before a command add nothing to what it may do.
 _ADDS_NOTHING = re.compile(r"^(?:time\0(?!-)|timeout\0[0-9.]+[smhd]?\0|nice\0-n\0-*[0-9]+\0)+(?=.)")
-Verdict = Literal["allow", "ask", "deny"]
 # By place: the rules that let a command run there, of which the first is what "always" adds.
 _COVERING = {"write": ("Bash", "Network", "Outside"), "network": ("Network", "Outside"), "outside": ("Outside",)}
 _WANTED = {
@@ -95,8 +94,8 @@ class _Case:
         if self.limited and (self.unsure or self.mode == "bypass"):
             return self._say("deny", f"it cannot be checked: {self.opaque}; make it shorter")
         if self.unsure:  # bypass and plan have nobody to ask
-            verdict: Verdict = "deny" if self.mode in ("bypass", "plan") else "ask"
-            return self._say(verdict, f"deny rules cannot be checked: {self.unsure}", box=self.place)
+            why = f"deny rules cannot be checked: {self.unsure}"
+            return self._say("deny" if self.mode in ("bypass", "plan") else "ask", why, box=self.place)
         reading = next((self._held_back(part) for part in self.left), "")  # why it does not run unasked and read-only
         if self.place != "read" or self.limited:
             reading = self.why or "it may change something"
@@ -138,7 +137,7 @@ class _Case:
         session = rule or (EXACTLY + text if shown and not self.limited else "")
         return replace(self._say("ask", why or reading or self.why, box=place), rule=rule, session_rule=session)
 
-    def _say(self, verdict: Verdict, reason: str = "", *, box: BoxName = "") -> Decision:
+    def _say(self, verdict: Literal["allow", "ask", "deny"], reason: str = "", *, box: BoxName = "") -> Decision:
         shown, denied = [], self.denied or self.never
         for part in self.parts:
             said = "allow" if part.allowed or part not in self.left else "ask"

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cowork.core.later import later
-from cowork.core.modes import mode_of, tighter
-from cowork.core.ports import Decision, Effect, ToolFacts
-from cowork.core.workspace import Workspace, sensitive
+from cowork.core.ports import Decision, Effect, ToolFacts, mode_of, tighter
+from cowork.core.secret_names import sensitive
+from cowork.core.workspace import Workspace
 from cowork.permissions.rules import Rule, RuleBook, Rules, host_of, path_matches, url_matches
 
 with later(__name__):

@@ -1,8 +1,8 @@
 """Tries again what is worth trying again, and says each time that it will: the one place that decides on retries.
 
-Waits double from one second with full jitter, so that parallel children do not come back together. A `retry-after` is
-obeyed up to a cap; a service that asks for more gets its error reported at once, since nobody should sit through an
-hour unasked. Nothing is tried again once a reply is whole: tools may have run.
+Waits double from one second with full jitter, so that parallel children do not come back together. A `retry-after`
+(errors.py reads it) is obeyed up to a cap; a service that asks for more gets its error reported at once, since nobody
+should sit through an hour unasked. Nothing is tried again once a reply is whole: tools may have run.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 from acp import schema
 
 from cowork.app.acp.server import AcpAgent
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.json_rpc import RpcError
 from tests.acp.editor import Desk
 from tests.mcp.conftest import FAKE

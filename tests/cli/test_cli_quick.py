@@ -13,7 +13,7 @@ from typer.main import get_command
 from cowork.cli import quick_parser
 from cowork.cli.typer_app import app
 from cowork.cli.typer_help import given_values, run_options
-from cowork.config.options import RunOptions, options_of
+from cowork.config.run_options import RunOptions, options_of
 
 _GROUP: Any = get_command(app)
 

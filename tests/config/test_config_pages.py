@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cowork.config import files, render
-from cowork.config.options import RunOptions, options_of
+from cowork.config.run_options import RunOptions, options_of
 from cowork.config.sections import KEYS
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +88,7 @@ def test_options_become_settings(place: Any) -> None:
     assert RunOptions().flags() == {}
 
 
-@pytest.mark.parametrize("module", ["cowork.config", "cowork.config.options"])
+@pytest.mark.parametrize("module", ["cowork.config", "cowork.config.run_options"])
 def test_importing_the_configuration_loads_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print(sorted(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -12,7 +12,7 @@ import pytest
 
 from cowork.app.build import build
 from cowork.app.chat.host import ChatHost
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.events import (
     AgentEnded,

@@ -20,7 +20,7 @@ import asyncio, gc, os, sys
 from pathlib import Path
 from cowork.app.build import build
 from cowork.app.resume import begin
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.engine.loop import Prompt
 
 sizes, ended = [], 0

@@ -24,7 +24,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 _LOADED = (
     "cowork.__main__ cowork.cli.main cowork.cli.typer_app cowork.app.once cowork.app.build cowork.frontends.text "
-    "cowork.frontends.json cowork.providers.open cowork.providers.scripted"
+    "cowork.frontends.json_output cowork.providers.open cowork.providers.scripted"
 )
 _AT_START = ("PYTHON", "LANG", "LC_", "COV")  # what an interpreter reads before it runs anything
 _ORDINARY = {"LANG": "C.UTF-8", "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"}

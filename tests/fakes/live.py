@@ -14,7 +14,7 @@ from typing import Any
 from cowork.app.build import build
 from cowork.app.resume import begin
 from cowork.app.run import Run
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Usage
 from cowork.core.events import ContextCompacted, Event
 from cowork.core.ports import Answer, Question

@@ -28,8 +28,7 @@ from cowork.core.events import (
     ToolOutput,
     TurnEnded,
 )
-from cowork.core.modes import MODES
-from cowork.core.ports import Ask, Question
+from cowork.core.ports import MODES, Ask, Question
 from cowork.frontends.host import Choose, Command, CommandResult, PromptResult, Row, Status
 from tests.fakes.calls import started
 

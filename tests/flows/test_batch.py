@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.flows.batch import Batch
 from cowork.flows.jobs import DaskPlace, LocalPlace, job_of

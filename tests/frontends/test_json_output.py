@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.core.events import Notice, RunEnded, SessionStarted, TextDelta, from_dict
-from cowork.frontends.json import JsonResult, JsonStream
+from cowork.frontends.json_output import JsonResult, JsonStream
 
 RESULT = {"type": "result", "status": "success", "result": "done", "total_cost_usd": None}
 

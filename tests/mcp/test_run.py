@@ -16,7 +16,7 @@ import yaml
 from cowork.app.build import build
 from cowork.app.run import Run
 from cowork.app.steering import grant
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.events import AgentEnded, Event, Notice, ToolEnded
 from cowork.core.ports import Answer, Question
 from cowork.engine.loop import Prompt

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
-from cowork.core.workspace import Workspace, protected, sensitive
+from cowork.core.secret_names import sensitive
+from cowork.core.workspace import Workspace, protected
 from cowork.permissions import Permissions
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
 from cowork.tools.files.edit import edit, multi_edit, write

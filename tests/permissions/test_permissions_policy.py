@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.core.errors import UserError
-from cowork.core.modes import mode_of, tighter
-from cowork.core.ports import Decision, Effect
+from cowork.core.ports import Decision, Effect, mode_of, tighter
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.rules import RuleBook, Rules, check_tools, parse, parse_all

@@ -14,7 +14,7 @@ from typing import Any
 from cowork import __version__
 from cowork.app.acp.session import EditorSession
 from cowork.config import paths
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import signals
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError

@@ -10,15 +10,14 @@ from urllib.parse import unquote, urlsplit
 from cowork.app.acp.editor import EditorFiles, in_terminals
 from cowork.app.chat.host import ChatHost, open_chat
 from cowork.app.run import Run
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import format
 from cowork.core.blocks import Image, Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, ReplyAdded, TurnEnded
 from cowork.core.hooks import NoHooks
 from cowork.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError
-from cowork.core.modes import ABOUT, mode_of
-from cowork.core.ports import Question
+from cowork.core.ports import ABOUT, Question, mode_of
 from cowork.engine.loop import Prompt
 from cowork.frontends import host as pages
 from cowork.frontends.acp import EditorQuestions, Updates

@@ -21,15 +21,14 @@ from cowork.app.resume import begin
 from cowork.app.run import Run, finished, nobody
 from cowork.app.steering import fingerprint, grant, is_trusted, is_trusted_now, steering
 from cowork.config import paths
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core.blocks import ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.git import project_root
 from cowork.core.hooks import EndReason, Hooks
 from cowork.core.later import later
-from cowork.core.modes import MODES
-from cowork.core.ports import Answer, Ask, Emit, Question
+from cowork.core.ports import MODES, Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
 from cowork.frontends.host import Command, Status
 from cowork.sessions.index import Summary

@@ -16,7 +16,7 @@ from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.later import later
-from cowork.core.modes import ABOUT, MODES
+from cowork.core.ports import ABOUT, MODES
 from cowork.extensions.recipes import Recipe
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, PromptResult, Row
 from cowork.sessions import index

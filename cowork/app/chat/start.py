@@ -10,7 +10,7 @@ from typing import Any
 
 from cowork.app.chat.host import ChatHost, open_chat
 from cowork.config import paths
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import signals
 from cowork.core.hooks import EndReason
 from cowork.frontends.host import Options

@@ -14,7 +14,7 @@ from cowork.app.mcp.servers import KeptTokens
 from cowork.app.mcp.tools import tokens_of, tools_of
 from cowork.app.resume import begin
 from cowork.app.run import Run
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import signals
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import UserError

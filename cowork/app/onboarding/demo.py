@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork.app.chat.start import chat
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import signals, spawn
 from cowork.core.errors import UserError
 from cowork.frontends.repl.repl import Repl

@@ -19,7 +19,7 @@ from cowork.app.project import configured
 from cowork.app.steering import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config
-from cowork.config.options import RunOptions
+from cowork.config.run_options import RunOptions
 from cowork.core import spawn
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError

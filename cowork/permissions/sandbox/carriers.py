@@ -67,11 +67,10 @@ def _tried(words: list[str]) -> str:
 def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Path], *, network: bool) -> str:
     """Reading is free but for secrets, writing only in the workspace and temporary folders, no network by default."""
     lines = ["(version 1)", "(allow default)", "(deny file-write*)", "(allow file-write*"]
-    places = [*writable, Path("/private/tmp"), Path("/private/var/folders")]
-    lines += [f"  (subpath {_quoted(place)})" for place in places]
+    lines += [f"  (subpath {_quoted(p)})" for p in (*writable, Path("/private/tmp"), Path("/private/var/folders"))]
     lines += ['  (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/fd/"))']
-    roots = map(_quoted, workspace.writable)
-    lines += [f"(deny file-write* (require-all (subpath {root}) (regex {_GUARDED})))" for root in roots]
+    for root in map(_quoted, workspace.writable):
+        lines.append(f"(deny file-write* (require-all (subpath {root}) (regex {_GUARDED})))")
     lines += [f"(deny file-read* file-write* (subpath {_quoted(place)}))" for place in secrets]
     lines += [] if network else ["(deny network*)", "(allow network* (remote unix-socket))"]
     return "\n".join(lines) + "\n"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from cowork.core.git import read_index
 from cowork.core.hygiene import has_password
-from cowork.core.workspace import is_closed, sensitive_name, sensitive_names, start_of
+from cowork.core.secret_names import sensitive_name, sensitive_names
+from cowork.core.workspace import is_closed, start_of
 from cowork.permissions.rules import Rule, Rules, path_matches
 from cowork.permissions.sandbox.watch import scan
 

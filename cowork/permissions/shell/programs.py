@@ -18,7 +18,8 @@ from typing import Literal
 
 from cowork.core.errors import ToolError, UserError
 from cowork.core.frozen import frozen
-from cowork.core.workspace import Workspace, sensitive
+from cowork.core.secret_names import sensitive
+from cowork.core.workspace import Workspace
 from cowork.permissions.rules import allows, in_workspace, parse_all
 from cowork.permissions.shell.follow import INTERPRETERS, SHELLS, program
 from cowork.permissions.shell.parse import SimpleCommand, names

@@ -14,6 +14,7 @@ import pytest
 
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
+from cowork.core.secret_names import sensitive
 from cowork.providers.offline.plans import CallResult
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.search.glob import glob
@@ -385,3 +386,18 @@ async def test_an_ignore_file_that_is_a_pipe_is_taken_for_empty_and_named(desk: 
     for record in (found, listed):
         assert {"top.txt", "sub/deep/a.txt"} <= set(record.text.splitlines())
         assert "sub/.gitignore is a named pipe and was taken for an empty file." in record.text
+
+
+SECRETS = """
+.env .env.local tls.pem a.key b.p12 c.jks d.keystore e.kdbx f.ppk id_rsa id_ecdsa .netrc _netrc .npmrc .pypirc
+.git-credentials .htpasswd .pgpass .my.cnf .s3cfg .boto .dockercfg .vault-token terraform.tfstate credentials
+credentials.json secrets.yaml service-account-1.json .ssh/x .aws/x .kube/x .docker/x .azure/x
+"""
+
+
+@pytest.mark.parametrize("name", SECRETS.split())
+async def test_what_looks_like_a_secret_is_no_part_of_a_search(desk: Desk, name: str) -> None:
+    assert sensitive(desk.root / name)
+    desk.write(f"deep/{name}", "needle")
+    desk.write("plain.txt", "needle")
+    assert (await desk.call(grep, pattern="needle")).text.splitlines()[0] == "plain.txt"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cowork.config.key import split_list
 from cowork.config.sections import KEYS, PROVIDERS
 from cowork.core.errors import UserError
-from cowork.core.modes import MODES
+from cowork.core.ports import MODES
 
 
 class Option(NamedTuple):
