@@ -117,6 +117,8 @@ def path(everything: bool = option(False, "--all", "Every place cowork uses, a l
     elif not everything:  # to the byte as it is, for a program
         sys.stdout.buffer.write(os.fsencode(file) + b"\n")
         sys.stdout.buffer.flush()
+    if not everything:
+        return
     places = {
         "config": file,
         "project": paths.project_file(paths.here()),
@@ -126,7 +128,7 @@ def path(everything: bool = option(False, "--all", "Every place cowork uses, a l
         "trust": paths.trust_file(os.environ),
         "history": paths.history_file(os.environ),
     }
-    for name, place in places.items() if everything else ():
+    for name, place in places.items():
         row(f"{name:<9} {place}" + ("" if place.exists() else "  (not there)"))
 
 

@@ -108,7 +108,7 @@ class Batch:
     async def _one(self, place: Place, task: Json, total: int) -> None:
         options = self.options
         left = None if not options.max_cost else max(0.000001, options.max_cost - (self.cost_usd or 0.0))
-        own = replace(options, agent=task.get("agent", options.agent), max_cost=left)
+        own = replace(options, agent=task.get("agent", options.agent) or "", max_cost=left)
         job = job_of(task["id"], task["prompt"], own, task.get("schema"), repo=task["repo"], ref=task["ref"])
         spent: list[float] = []
         try:

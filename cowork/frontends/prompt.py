@@ -12,6 +12,7 @@ import sys
 import termios
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cowork.core.format import one_line
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 with later(__name__):
     from cowork.frontends.host import Choose, Row
-    from cowork.frontends.repl.input.dialogs import what_lines
+    from cowork.frontends.repl.input.dialogs import what_lines, why_lines
     from cowork.frontends.styled import plain
 
 TERMINAL = "/dev/tty"
@@ -121,7 +122,9 @@ def _by_letter(question: Question) -> dict[str, tuple[str, Answer]]:
 def _body(question: Question) -> Iterator[str]:
     asked_by = "" if question.agent == "main" else f"   asked by {visible_line(question.agent)}"
     yield f"\n? {visible_line(question.title)}{asked_by}"
-    lines = [plain(line) for line in what_lines(question, shutil.get_terminal_size().columns)]
+    columns = shutil.get_terminal_size().columns
+    yield from map(plain, why_lines(question.reason, question.box, columns))  # first: a long diff is cut
+    lines = [plain(line) for line in what_lines(replace(question, reason="", box=""), columns)]
     if question.kind == "plan":
         lines += [f"   {line}" for line in visible(str(question.display.get("text") or "")).split("\n")]
     yield from lines[:_SHOWN_LINES]

@@ -19,35 +19,43 @@ class SseParser:
         self._parts: list[bytes] = []  # of the unfinished event; joined only when a line ends
         self._size = 0
         self._after_cr = False
+        self._fresh = True
+        self._is_json = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads completed by this read, in order."""
         chunk = self._with_plain_newlines(chunk)
         self._parts.append(chunk)
         self._size += len(chunk)
-        events: list[bytes] = []
-        if b"\n" in chunk:
-            whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            *events, rest = whole.split(b"\n\n")
-            self._parts, self._size = [rest] if rest else [], len(rest)
-        if self._size > _MOST:
-            raise broken_stream(self._host, f"one event is longer than {_MOST >> 20} MB")
+        if self._is_json or b"\n" not in chunk:
+            if self._size > _MOST:
+                raise broken_stream(self._host, f"one event is longer than {_MOST >> 20} MB")
+            return []
+        whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        if self._fresh:
+            whole = whole.removeprefix(_BOM)
+            self._fresh = False
+            if whole.lstrip()[:1] == b"{":
+                self._is_json, self._parts = True, [whole]
+                return []
+        *events, rest = whole.split(b"\n\n")
+        self._parts, self._size = [rest] if rest else [], len(rest)
         return [data for event in events if (data := self.data_of(event))]
 
     def close(self) -> list[bytes]:
         """What a stream without a last blank line still holds, or the one JSON object it was."""
-        data = self.data_of(b"".join(self._parts))
+        rest = b"".join(self._parts)
+        if self._fresh:
+            rest = rest.removeprefix(_BOM)
+        is_json = self._is_json or (self._fresh and rest.lstrip()[:1] == b"{")
         self._parts = []
+        data = rest if is_json else self.data_of(rest)
         return [data] if data else []
 
     def data_of(self, event: bytes) -> bytes:
-        """The payload of one event; no field begins with a brace, so what does is the object."""
+        """The payload of one event."""
         lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
-        if lines:
-            return lines[0] if len(lines) == 1 else b"\n".join(lines)
-        if event.startswith(_BOM):
-            return self.data_of(event.removeprefix(_BOM))
-        return event if event.lstrip()[:1] == b"{" else b""
+        return lines[0] if len(lines) == 1 else b"\n".join(lines)
 
     def _with_plain_newlines(self, chunk: bytes) -> bytes:
         if self._after_cr and chunk:

@@ -244,7 +244,9 @@ class ListCache:
         if self._folder is None:
             return None
         try:
-            return ServerLists(**json.loads(self._file(entry).read_bytes()))
+            file = self._file(entry)
+            old = time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400
+            return None if old else ServerLists(**json.loads(file.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 

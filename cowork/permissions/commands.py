@@ -26,7 +26,7 @@ _ONLY_PRINTS = ("cat", "echo", "printf", "cd")  # and so writes nothing but what
 _LONGEST_EXACT = 2_000
 _PATH = re.compile(r"[\w./~@+-]+")
 _SEARCHES = re.compile(  # it reads whole folders, whatever is in them
-    r"(?:rg|find|tree|ag|ack|fd|git (?:\S+ )?(?:grep|log|show|diff)|grep\b.* -(?:\w*[rR]\w*|-rec\S*))(?= |$)"
+    r"(?:rg|find|tree|ag|ack|fd|git (?:\S+ )?(?:grep|log|show|diff))(?= |$)|(?:grep|git)\b.* -(?:\w*[rR]|-rec)", re.S
 )
 # `timeout 5`, `time` or `nice -n 5` before a command add nothing to what it may do.
 _ADDS_NOTHING = re.compile(r"^(?:time\0(?!-)|timeout\0[0-9.]+[smhd]?\0|nice\0-n\0-*[0-9]+\0)+(?=.)")
@@ -166,7 +166,7 @@ class _Case:
 
     def _held_back(self, part: Part) -> str:
         """Why a part that only looks does not run unasked all the same."""
-        if self.git and "git" in part.command.text.casefold():
+        if self.git and ("git" in part.command.text.casefold() or not part.argv):  # which may spell it otherwise
             return self.git
         if self.boxes or not part.argv:
             return "" if self.boxes else "only plain words run unasked where there is no sandbox"

@@ -127,9 +127,6 @@ class Rules:
         """Rules from their texts; UserError for one that is none."""
         return cls(tuple(map(parse, allow)), tuple(map(parse, ask)), tuple(map(parse, deny)))
 
-    def __add__(self, other: Rules) -> Rules:
-        return Rules(self.allow + other.allow, self.ask + other.ask, self.deny + other.deny)
-
 
 def parse_all(text: str) -> list[Rule]:
     """One or more rules joined by commas, as an "always" for a compound command shows them."""
@@ -231,7 +228,7 @@ class RuleBook:
         return (*self.kept, *(rule for _, rule in self.granted))
 
     def all(self) -> Rules:
-        return self.rules + Rules(allow=self.of_dialogs)
+        return Rules(self.rules.allow + self.of_dialogs, self.rules.ask, self.rules.deny)
 
     def grant(self, agent: str, text: str, *, forever: bool) -> None:
         """Remember a grant for this run, or for every run in this folder."""

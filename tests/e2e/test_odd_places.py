@@ -65,9 +65,7 @@ def without_git_and_bubblewrap(base: Path) -> OddPlace:
 
 def home_that_cannot_be_written(base: Path) -> OddPlace:
     box = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(base / "home"), str(base / "home"), "--"]
-    return OddPlace(
-        base / "work", base / "home", _usable(["bwrap", "--dev-bind", "/", "/", "--"]) and box, stores=False
-    )
+    return OddPlace(base / "work", base / "home", usable(["bwrap", "--dev-bind", "/", "/", "--"]) and box, stores=False)
 
 
 def path_with_spaces_and_letters(base: Path) -> OddPlace:
@@ -75,10 +73,10 @@ def path_with_spaces_and_letters(base: Path) -> OddPlace:
 
 
 def tmp_noexec(base: Path) -> OddPlace:
-    return OddPlace(base / "work", base / "home", _usable(["unshare", "-rm", "sh", "-c", NOEXEC, "sh"]))
+    return OddPlace(base / "work", base / "home", usable(["unshare", "-rm", "sh", "-c", NOEXEC, "sh"]))
 
 
-def _usable(words: list[str]) -> list[str]:
+def usable(words: list[str]) -> list[str]:
     """The words, if a program can be run with them."""
     if shutil.which(words[0]) is None or subprocess.run([*words, "true"], capture_output=True).returncode:
         pytest.skip(f"{words[0]} makes no namespaces here")

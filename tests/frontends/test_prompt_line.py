@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from cowork.core.ports import Answer, Question
-from cowork.frontends.prompt import LinePrompt, available
+from cowork.frontends.prompt import LinePrompt, _body, available
 
 EDIT = Question(
     "permission",
@@ -169,3 +169,14 @@ async def test_without_a_terminal_the_answer_is_no() -> None:
     assert not available("/nonexistent/tty")
     assert await LinePrompt("/nonexistent/tty")(EDIT) == Answer("no", "there is no terminal to ask on")
     assert await LinePrompt("/dev/null")(EDIT) == Answer("no", "there is no terminal to ask on")
+
+
+def test_why_it_asks_comes_before_a_long_diff() -> None:
+    diff = "--- a/notes.md\n+++ b/notes.md\n@@ -1,100 +1,100 @@\n" + "".join(f"+row {n}\n" for n in range(100))
+    reason = "/home/ann/shop/.git/config is protected: git obeys it"
+    question = Question(
+        "permission", "Allow Write?", reason=reason, tool="Write", display={"kind": "diff", "diff": diff}
+    )
+    shown = list(_body(question))
+    assert any("is protected" in row for row in shown[:3])
+    assert "more lines" in shown[-1]

@@ -182,6 +182,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
         line for q in questions(t) for changes in ({}, {"text": t})
         for line in dialogs.dialog_lines(dialog(q, **changes), [q], 80, 60)
     ],
+    "dialogs.why_lines": lambda t: dialogs.why_lines(t, "outside", 40),
     "dialogs.what_lines": lambda t: [line for q in questions(t) for line in dialogs.what_lines(q, 40)],
     "tool_lines.diff_lines": lambda t: tool_lines.diff_lines(given(t)["diff"], 60),
     "tool_lines.changes_lines": lambda t: tool_lines.changes_lines([FileChange(t, given(t)["diff"], t)], 60),

@@ -121,7 +121,10 @@ def effect(tool: str, target: str, workspace: Workspace) -> Effect:
 @pytest.mark.parametrize(("call", "mode", "verdict", "layers"), table())
 def test_the_policy(call: str, mode: str, verdict: str, layers: str, workspace: Workspace) -> None:
     tool, _, target = call.partition(" ")
-    rules = sum((LAYERS[name] for name in layers.split("+") if name), Rules())
+    chosen = [LAYERS[name] for name in layers.split("+") if name]
+    rules = Rules(
+        *(tuple(one for layer in chosen for one in getattr(layer, kind)) for kind in ("allow", "ask", "deny"))
+    )
     permissions = permit(workspace, mode=mode, book=RuleBook(workspace, rules), sandbox=Box())
     args = {"file_path": target} if KINDS.get(tool, "read") in ("read", "write") else {}
     decision = permissions.judge("main", TOOLS[tool], args, [effect(tool, target, workspace)])
@@ -685,3 +688,21 @@ def test_half_a_character_in_a_command_is_refused_and_crashes_nothing(mode: str,
 )
 def test_a_denied_path_is_found_however_a_command_names_it(command: str, workspace: Workspace) -> None:
     assert bash(permit(workspace, mode="bypass", deny=["Read(docs/guide.md)"]), command).verdict == "deny"
+
+
+@pytest.mark.parametrize("command", ["g\\it log", 'g""it log', "'g'it status", "(g\\it log)"])
+def test_git_is_held_back_however_it_is_spelled(command: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, trusted=False, sandbox=Box())
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "ask"
+
+
+@pytest.mark.parametrize("command", ["grep -re. x", "grep -rf.env .", "grep 'a\nb' -r .", "git branch -r"])
+def test_a_search_of_folders_may_read_what_a_rule_denies(command: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", deny=["Read(.env)"], trusted=True)
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "deny"
+
+
+def test_a_function_that_starts_another_in_the_background_for_ever_never_runs(workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", trusted=True)
+    bomb = "f(){ h; f; }; h(){ sleep 9 & }; f"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", bomb)]).verdict == "deny"

@@ -23,6 +23,7 @@ from cowork.permissions import Permissions
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.carriers import Temporary, profile
 from cowork.permissions.sandbox.masks import sockets
+from cowork.permissions.sandbox.watch import guarded
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS
 from tests.permissions.conftest import acting_as, until_made, yard_base
@@ -590,3 +591,15 @@ def test_a_socket_in_the_private_folder_of_another_user_is_in_nobodys_way(yard: 
         os.chown(name, 65534, 65534)
         os.chmod(name, 0o700)
         assert "ran" in yard.run("echo ran")
+
+
+def test_a_private_key_behind_a_long_list_of_certificates_is_masked(yard: Yard) -> None:
+    certificate = "-----BEGIN CERTIFICATE-----\n" + "A" * 60 + "\n-----END CERTIFICATE-----\n"
+    bundle = "# Főtanúsítvány\n" + certificate * 600 + "-----BEGIN PRIVATE KEY-----\nSECRET\n"
+    (yard.root / "bundle.pem").write_text(bundle)
+    assert "SECRET" not in yard.run("tail -n 1 bundle.pem")
+
+
+def test_a_git_that_is_a_link_to_itself_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / ".git").symlink_to(".git")
+    assert guarded([tmp_path]) == ([], [])

@@ -7,7 +7,9 @@ import re
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded, SessionSt
 from cowork.core.transcript import fold
 from cowork.private_files import private_folder
 from cowork.sessions.log import writer as log_module
-from cowork.sessions.log.lock import holder
+from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOCK, SessionLog, new_id
 
@@ -382,3 +384,29 @@ def test_a_link_of_the_users_keeps_the_mode_of_what_it_leads_to(tmp_path: Path) 
     private_folder(tmp_path / "sessions")
     private_folder(tmp_path / "sessions" / "one")
     assert [stat.S_IMODE(path.stat().st_mode) for path in (shared, shared / "one")] == [0o755, 0o700]
+
+
+def test_without_file_locks_only_one_of_many_that_start_at_once_gets_the_session(tmp_path, monkeypatch):
+    def unsupported(fd: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("cowork.sessions.log.lock.fcntl.flock", unsupported)
+    path, crowd = tmp_path / LOCK, 8
+    start = threading.Barrier(crowd)
+
+    def attempt(_: int) -> Lock | None:
+        start.wait()
+        try:
+            return Lock(path)
+        except UserError:
+            return None
+
+    with ThreadPoolExecutor(crowd) as pool:
+        for round in range(40):
+            (held,) = [lock for lock in pool.map(attempt, range(crowd)) if lock]
+            held.release()
+            if round % 2:  # as if it had died with the right in its hands
+                (claim,) = tmp_path.glob("lock.*")
+                claim.unlink()
+                claim.symlink_to(f"{os.getpid()} 1")
+                path.write_text(f"{os.getpid()} 1\n")

@@ -353,3 +353,16 @@ def test_a_hangup_in_a_rewind_leaves_no_draft_and_every_file_whole(project):
     assert done.returncode == -signal.SIGHUP
     assert picture(project) == before
     assert not [name for name in os.listdir(project / "a") if name.startswith(".cowork-")]
+
+
+async def test_an_edit_of_an_ignored_file_that_a_command_made_is_taken_back(project, tmp_path):
+    (project / ".gitignore").write_text(".env\n")
+    points = Checkpoints(tmp_path / "s" / "id" / "checkpoints", project)
+    points.begin(1)
+    await points.before_command()
+    (project / ".env").write_text("made by a command")
+    points.before_write(project / ".env")
+    (project / ".env").write_text("changed by a tool")
+    points.end()
+    plan = await asyncio.to_thread(points.preview, 1)
+    assert [step.path for step in plan.steps] == [".env"]

@@ -282,11 +282,11 @@ def _server_page(server: Server) -> str:
 
 
 def prompt_commands(host: ChatHost) -> list[Command]:
-    """The prompts of servers whose lists are known, each `/mcp__server__prompt`."""
+    """The prompts of servers that may be started and whose lists are known, each `/mcp__server__prompt`."""
     return [
         _prompt_command(host, server, prompt)
-        for server in (host.run.mcp.servers.values() if host.run.mcp else ())
-        if server.known and server.state != "off"
+        for server in (host.run.mcp.usable().values() if host.run.mcp else ())
+        if server.known
         for prompt in server.known.prompts
         if isinstance(prompt.get("name"), str)
     ]

@@ -113,7 +113,7 @@ class McpRun:
     async def mentioned(self, text: str) -> str:
         """The resources that a prompt names as `@server:uri`, as context for the model."""
         found = []
-        usable = self._usable()
+        usable = self.usable()
         for name, uri in dict.fromkeys(_MENTION.findall(text)):
             if name not in usable:
                 continue
@@ -130,7 +130,7 @@ class McpRun:
 
         Only naming a server starts it, and never one that waits for approval.
         """
-        usable = self._usable()
+        usable = self.usable()
         name, named, _ = typed.partition(":")
         if not named:
             having = (name for name, server in usable.items() if server.known and server.known.resources)
@@ -155,7 +155,7 @@ class McpRun:
     def _tools(self) -> ToolSet:
         return self._agent().runner.tools
 
-    def _usable(self) -> dict[str, Server]:
+    def usable(self) -> dict[str, Server]:
         """The servers that may be started: switched on, not refused by the settings, and approved."""
         servers = {name: server for name, server in self.servers.items() if not self._is_off(name)}
         return {name: server for name, server in servers.items() if self._is_approved(server.entry)}
@@ -207,7 +207,7 @@ class McpRun:
         self._add(tool for server, tools in by_server.items() for tool in tools if tool not in deferred)
         self._add(deferred, deferred=True)
         if any(server.known and server.known.resources for server in by_server) or late:
-            self._add(resource_tools(self._usable))
+            self._add(resource_tools(self.usable))
         if deferred or late:
             self._add_search([server.name for server in late])
 

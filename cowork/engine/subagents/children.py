@@ -126,7 +126,7 @@ class Subagents:
 
     def kill(self, subagent_id: str, why: str = "stopped by the user") -> bool:
         """End a running child and all below it at once; none of them makes a request after this."""
-        stopped = [child for child in self.running.values() if subagent_id in child.path.split("/")]
+        stopped = [child for child in self.running.values() if subagent_id in child.path.split("/")[1:]]
         for child in stopped:
             child.stop_reason = child.stop_reason or why
             if child.task:

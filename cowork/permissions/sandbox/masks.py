@@ -165,7 +165,7 @@ def _is_public(path: Path) -> bool:
 def _text(path: Path | str, most: int) -> str:
     """The start of a file; nothing where it cannot be read."""
     with suppress(OSError):
-        return start_of(Path(path), most).decode("utf-8", "replace")
+        return start_of(Path(path), most).decode("latin-1")  # a character a byte, so that its length tells
     return ""
 
 
@@ -227,8 +227,8 @@ def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence
 
 def _enters(folder: Path) -> bool:
     """Whether a command gets into a folder: root in a box has no rights in what is another's alone."""
-    status = folder.stat()
-    return bool(status.st_mode & stat.S_IXOTH) or status.st_uid == os.geteuid() or status.st_gid in os.getgroups()
+    mode, owner, group = (status := folder.stat()).st_mode, status.st_uid, status.st_gid
+    return bool(os.geteuid() or mode & stat.S_IXOTH or owner == 0 or group in (os.getegid(), *os.getgroups()))
 
 
 def _within(path: str, folders: Sequence[Path]) -> bool:

@@ -33,7 +33,7 @@ _SET_ASIDE = ".set-aside"
 _MOST_CONFIG = 128 * 1024
 # A line of a configuration of git that cannot make it run a program, open a connection or follow another file.
 _HARMLESS = re.compile(
-    r'[ \t]*(?:[#;].*|\[(?:core|remote|branch|user|init|pull|submodule|gc|lfs|commit)(?:\s+"[^"\\\n]*")?\]'
+    r'[ \t]*(?:[#;].*|\[(?:core|remote|branch|user|init|pull|submodule|gc|commit)(?:\s+"[^"\\\n]*")?\]'
     r"|(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|url"
     r"|pushurl|fetch|remote|merge|rebase|name|email|defaultbranch|ff|active|auto\w*|gpgsign)\s*(?:=(?!.*::).*)?)?",
     re.IGNORECASE,
@@ -72,7 +72,9 @@ _FLOCK = struct.Struct("hhqqi")  # struct flock
 def guarded(roots: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """What is there and stays in the folders commands may write, and those of them that git keeps its own in."""
     gits = list(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
-    found = [Path(entry.path) for entry in protected_entries(roots, gits) if entry.name != ".git" or entry.is_file()]
+    found = [
+        Path(entry.path) for entry in protected_entries(roots, gits) if entry.name != ".git" or os.path.isfile(entry)
+    ]
     kept = (entry for git in gits for entry in scan(git / "worktrees") if entry.is_dir(follow_symlinks=False))
     trees = [tree for tree in islice(sorted(Path(one.path) for one in kept), _MOST_MODULES) if not _inside(tree, roots)]
     found += [tree / name for tree in trees for name in GIT_FILES]

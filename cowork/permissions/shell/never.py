@@ -129,7 +129,8 @@ def _bomb(commands: Sequence[SimpleCommand]) -> str:
     loops = {name for name, called in reached.items() if name in called}
     for name in sorted(loops):
         again = [one for one in bodies[name] if one.words[0].text in loops]
-        if len(again) > 1 or any(one.background for one in bodies[name]):
+        reaching = [one for called in (name, *reached[name]) for one in bodies.get(called, ())]
+        if len(again) > 1 or any(one.background for one in reaching):
             return f"{name} is a function that keeps starting itself"
     return ""
 

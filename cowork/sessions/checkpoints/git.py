@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from threading import Timer
 from typing import NamedTuple
 
 from cowork.core import spawn
@@ -107,12 +108,18 @@ class Repository(NamedTuple):
         for start in range(0, len(digests), _PIPE):
             names = "".join(f"{digest.hex()}\n" for digest in digests[start : start + _PIPE])
             with spawn.streaming(words, environ=environ, cwd=Path("/"), given=names.encode()) as process:
-                out = process.stdout
-                while out and (head := out.readline().split()):
-                    if len(head) == 3:  # else it is missing
-                        data = out.read(int(head[2]) + 1)[:-1]
-                        if head[1] == b"blob":
-                            yield bytes.fromhex(head[0].decode()), data
+                late = Timer(_TIMEOUT_S, process.kill)  # a pipe in place of an object would hold it up for ever
+                late.start()
+                try:
+                    out = process.stdout
+                    while out and (head := out.readline().split()):
+                        if len(head) == 3:  # else it is missing
+                            data = out.read(int(head[2]) + 1)
+                            if head[1] == b"blob" and len(data) > int(head[2]):
+                                yield bytes.fromhex(head[0].decode()), data[:-1]
+                finally:
+                    late.cancel()
+                    process.kill()
 
     def _ask(
         self, *words: str, cwd: Path | str = "/", given: bytes = b"", check: Callable[[], None] = lambda: None

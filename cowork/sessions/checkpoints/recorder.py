@@ -305,8 +305,6 @@ class Checkpoints:
             return
         missing = [parent for parent in path.parents if not os.path.lexists(parent)]
         node = look(self._workspace, path)
-        if node and self._is_new(turn, path, node):
-            return  # a command of this turn made it, and the look at the end will find it
         if node and node.kind == "f" and node.content:
             data = read_bytes(self._workspace, path)
             if data is None or not self._contents.put(data, bytes.fromhex(node.content)):
@@ -317,13 +315,6 @@ class Checkpoints:
             if turn.before is None or turn.before.get(self._workspace.show(parent)) is None:
                 turn.touched.setdefault(self._workspace.show(parent), None)
         self._journal.note_open(turn)
-
-    def _is_new(self, turn: _Turn, path: Path, node: Node) -> bool:
-        """Whether the look at the start would have found it, had it been there. What is ignored may have been there."""
-        name, before = self._workspace.show(path), turn.before
-        if before is None or turn.control.overtaken or before.get(name) or before.hides(name):
-            return False
-        return _came(node, turn.since(), before)
 
     def _changes(self, turn: _Turn, control: Control) -> dict[str, Change]:
         """Path -> before and after, for all that differs."""
@@ -336,7 +327,9 @@ class Checkpoints:
                 # What is gone may only be ignored from now on.
                 pairs[path] = (old, new or look(self._workspace, self._workspace.root / path))
         for path, first in turn.touched.items():
-            pairs[path] = (first, look(self._workspace, self._workspace.root / path))
+            # What the first look would have found, had it been there, was made by a command before a tool wrote it.
+            if turn.control.overtaken or path not in pairs or pairs[path][0] is not None:
+                pairs[path] = (first, look(self._workspace, self._workspace.root / path))
         with self._lock:
             later = self._unfinished[self._unfinished.index(turn) + 1 :]
             written = {path: node for one in reversed(later) for path, node in one.touched.items()}

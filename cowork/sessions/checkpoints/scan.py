@@ -342,7 +342,7 @@ def _read(full: str, record: bytes) -> tuple[bytes | None, bool]:
     _, _, size, mtime, ctime, inode = STAT.unpack(record)
     try:
         fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb", buffering=0) as file:
+        with os.fdopen(fd, "rb") as file:
             found = os.fstat(fd)
             if found.st_ino != inode or not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
                 return None, True

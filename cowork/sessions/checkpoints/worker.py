@@ -97,14 +97,14 @@ class WorkspaceWatch:
         job = self._worker.submit(self._take, control)
         wait([job], timeout=MOMENT_S)
         control.stop = True
-        return self._compare(job.result() if job.done() else None)
+        return self._compare(job.result() if job.done() and not job.exception() else None)
 
     async def _look(self) -> Snapshot | None:
         control = Control()
         job = self._worker.submit(self._take, control)
         await asyncio.wait([asyncio.wrap_future(job)], timeout=LOOK_S)
         control.stop = True
-        return job.result() if job.done() else None
+        return job.result() if job.done() and not job.exception() else None
 
     def _take(self, control: Control) -> Snapshot | None:
         with contextlib.suppress(OSError, TooManyFiles):

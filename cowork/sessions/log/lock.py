@@ -22,24 +22,28 @@ class Lock:
     def __init__(self, path: Path) -> None:
         """Take the lock, or raise a UserError that names the process that has it."""
         self.path = path
+        self._claim: Path | None = None  # where files cannot be locked
         while True:
             self._fd = open_private(path, os.O_RDWR | os.O_CREAT)
             try:
-                _take(self._fd, path)
-                there = os.stat(path, follow_symlinks=False)
-            except FileNotFoundError:
-                there = None
+                if not _take(self._fd, path):
+                    self._claim = _claimed(path)
             except BaseException:
                 os.close(self._fd)
                 raise
-            if there and os.path.samestat(there, os.fstat(self._fd)):
-                return
+            if _same_file(self._fd, path):
+                break
             self.release()  # the session was removed under us and the name is new
+        with contextlib.suppress(OSError):  # on a full disk the lock holds, only nobody is told whose it is
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{_me()}\n".encode(), 0)
 
     def release(self) -> None:
         if self._fd >= 0:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, 0)
+            if self._claim:
+                _give_up(self._claim)
             os.close(self._fd)
             self._fd = -1
 
@@ -63,29 +67,24 @@ def holder(path: Path) -> int | None:
         os.close(fd)
 
 
-def _take(fd: int, path: Path) -> None:
-    """Lock the file and write our process id into it. Where files cannot be locked, the id alone says whose it is."""
-    deadline, can_lock = time.monotonic() + _PID_WAIT_S, True
+def _take(fd: int, path: Path) -> bool:
+    """Lock the file; False where files cannot be locked and its last holder is gone."""
+    deadline = time.monotonic() + _PID_WAIT_S
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
+            return True
         except BlockingIOError:
             pid = _living_pid(fd)
         except OSError as error:
             if error.errno not in _NO_LOCKS_HERE:
                 raise
-            pid, can_lock = _living_pid(fd), False
+            pid = _living_pid(fd)
             if pid is None:
-                break
+                return False
         if pid or time.monotonic() > deadline:
             raise _in_use(path, pid)
         time.sleep(0.005)  # the holder is about to write its id, or only looks
-    with contextlib.suppress(OSError):  # on a full disk the lock holds, only nobody is told whose it is
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()} {_birth(os.getpid())}\n".encode(), 0)
-    if not can_lock and (pid := _living_pid(fd)) not in (None, os.getpid()):
-        raise _in_use(path, pid)  # another process came at the same moment, and its id is the last
 
 
 def _in_use(path: Path, pid: int | None) -> UserError:
@@ -94,9 +93,61 @@ def _in_use(path: Path, pid: int | None) -> UserError:
     return UserError(f"Session {path.parent.name} is in use by {who}.", hint)
 
 
+def _claimed(path: Path) -> Path | None:
+    """The right without locks: numbered links that name a process each, of which the highest counts.
+
+    A link appears whole or not at all, so of two that try for the next number only one gets it; and as the highest
+    always stays, one that was slow sees that it has been overtaken. None where there are no links either.
+    """
+    while True:
+        newest = max(_claims(path), default=0)
+        with contextlib.suppress(FileNotFoundError):
+            if newest and (pid := _alive(os.readlink(_claim(path, newest)))):
+                raise _in_use(path, pid)
+        mine = _claim(path, newest + 1)
+        try:
+            os.symlink(_me(), mine)
+        except FileExistsError:
+            continue
+        except OSError:
+            return None
+        claims = _claims(path)
+        if max(claims, default=0) > newest + 1:
+            mine.unlink(missing_ok=True)
+            continue
+        for older in claims:
+            if older <= newest:
+                _claim(path, older).unlink(missing_ok=True)
+        return mine
+
+
+def _give_up(claim: Path) -> None:
+    free = claim.with_name(f".{claim.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        os.symlink("free", free)
+        os.replace(free, claim)
+
+
+def _claim(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
+
+
+def _claims(path: Path) -> list[int]:
+    starts = (name.partition(f"{path.name}.") for name in os.listdir(path.parent))
+    return [int(number) for before, _, number in starts if not before and number.isdecimal()]
+
+
 def _living_pid(fd: int) -> int | None:
-    """The process whose id is in the file, if it still runs."""
-    number, _, birth = os.pread(fd, 64, 0).decode("ascii", "replace").strip().partition(" ")
+    return _alive(os.pread(fd, 64, 0).decode("ascii", "replace"))
+
+
+def _me() -> str:
+    return f"{os.getpid()} {_birth(os.getpid())}"
+
+
+def _alive(said: str) -> int | None:
+    """The process that is meant, if it still runs."""
+    number, _, birth = said.strip().partition(" ")
     pid = int(number) if number.isdecimal() else 0
     if not pid:
         return None
@@ -116,3 +167,12 @@ def _birth(pid: int) -> str:
             return file.read().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
         return ""
+
+
+def _same_file(fd: int, path: Path) -> bool:
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    here = os.fstat(fd)
+    return (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev)

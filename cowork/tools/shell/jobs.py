@@ -195,8 +195,8 @@ class RunningCommand:
                 self._tries -= 1
                 self._control, self._output = self._open()
             self.ended = _ended(report)
-        except ToolError as error:
-            self.ended = Ended(error=error.text)
+        except (ToolError, OSError) as error:
+            self.ended = Ended(error=str(error))
         finally:
             self.hold.release()
             self.stopped = time.monotonic()
@@ -284,7 +284,7 @@ def opened(
 
 async def close(tree: TreeState) -> None:
     """End every background command and the reaper."""
-    await asyncio.gather(*(job.kill() for job in tree.jobs.values() if job.running))
+    await asyncio.gather(*(job.kill() for job in tree.jobs.values() if job.running), return_exceptions=True)
     if tree.reaper is not None:
         await cast(Reaper, tree.reaper).aclose()
         tree.reaper = None

@@ -321,9 +321,13 @@ def what_lines(question: Question, columns: int, theme: Theme | None = None) -> 
             for name, value in question.input.items():
                 said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
                 out.extend(wrap_behind(("dim", f"  {clip(one_line(name), 24)}: "), visible(said), columns))
-    for about in filter(None, (reason, _BOXES.get(question.box))):
-        out.extend(wrap_behind(margin, visible(about), columns, "dim"))
-    return out
+    return [*out, *why_lines(reason, question.box, columns)]
+
+
+def why_lines(reason: str, box: str, columns: int) -> list[Line]:
+    """Why it asks, and with which rights it would run."""
+    said = [wrap_behind(("", "  "), visible(about), columns, "dim") for about in (reason, _BOXES.get(box)) if about]
+    return [line for lines in said for line in lines]
 
 
 def _call_lines(question: Question, columns: int) -> list[Line]:

@@ -257,7 +257,8 @@ class Viewer:
         if self._drawn is not None:
             drawn, self._drawn = self._drawn, None
             self._layout(*drawn)
-        self.cursor = next((i for i, (_, node) in enumerate(self._rows) if node is stay), self.cursor)
+        last = max(0, min(self.cursor, len(self._rows) - 1))  # what it stood on may be folded away
+        self.cursor = next((i for i, (_, node) in enumerate(self._rows) if node is stay), last)
 
     def _search_key(self, query: str, name: str) -> None:
         if name == "enter":
