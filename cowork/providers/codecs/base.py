@@ -108,10 +108,9 @@ class Decoder(ABC):
         if not self.settled:
             return None
         try:
-            content = self._content()
+            content, stop = self._content(), self.stops.get(self._stop, "end_turn")
         except _ODD_SHAPES:
             raise broken_stream(self._host, _NOT_AS_AGREED) from None
-        stop = self.stops.get(self._stop, "end_turn")
         if stop == "end_turn" and any(isinstance(block, ToolUse) for block in content):
             stop = "tool_use"
         elif stop == "end_turn" and self._refused:
