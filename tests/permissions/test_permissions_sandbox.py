@@ -20,9 +20,10 @@ from cowork.core.hygiene import conceal
 from cowork.core.ports import BoxName, Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
+from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.carriers import Temporary, profile
-from cowork.permissions.sandbox.masks import sockets
+from cowork.permissions.sandbox.masks import WorkspaceSecrets, sockets
 from cowork.permissions.sandbox.watch import guarded
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS
@@ -593,11 +594,14 @@ def test_a_socket_in_the_private_folder_of_another_user_is_in_nobodys_way(yard: 
         assert "ran" in yard.run("echo ran")
 
 
-def test_a_private_key_behind_a_long_list_of_certificates_is_masked(yard: Yard) -> None:
+def test_a_private_key_behind_a_long_list_of_certificates_is_masked(tmp_path: Path) -> None:
     certificate = "-----BEGIN CERTIFICATE-----\n" + "A" * 60 + "\n-----END CERTIFICATE-----\n"
-    bundle = "# Főtanúsítvány\n" + certificate * 600 + "-----BEGIN PRIVATE KEY-----\nSECRET\n"
-    (yard.root / "bundle.pem").write_text(bundle)
-    assert "SECRET" not in yard.run("tail -n 1 bundle.pem")
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("# Főtanúsítvány\n" + certificate * 10)
+    secrets = WorkspaceSecrets(lambda: [tmp_path], tmp_path, Rules)
+    assert secrets.find() == []
+    bundle.write_text("# Főtanúsítvány\n" + certificate * 600 + "-----BEGIN PRIVATE KEY-----\nSECRET\n")
+    assert secrets.find() == [bundle]
 
 
 def test_a_git_that_is_a_link_to_itself_is_in_nobodys_way(tmp_path: Path) -> None:
