@@ -48,8 +48,10 @@ def test_one_prompt_gives_its_result(scripted: Options) -> None:
 def test_an_interrupt_ends_a_run_inside_a_running_loop(scripted: Options) -> None:
     given = scripted({"call": {"Bash": {"command": "sleep 600"}}}, "never", mode="bypass")
     program = f"""
-import asyncio, json, os, threading
+import asyncio, json, os, signal, threading
 import cowork
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
 
 def interrupt(event):
     if event.type == "tool.started":
