@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -51,7 +52,7 @@ class LoginNeeded(McpError):
     """The server wants a person to log in first."""
 
 
-class Channel:
+class Channel(ABC):
     """Carries requests to one server and back; what the server asks goes to `answer`, what it tells to `hear`."""
 
     remote = False
@@ -70,7 +71,7 @@ class Channel:
             flush=flush,
         )
 
-    async def open(self) -> None:
+    async def open(self) -> None:  # noqa: B027 (not every channel has something to do)
         """Make ready for the first request."""
 
     async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json:
@@ -83,16 +84,16 @@ class Channel:
             raise McpError("answered without a result")
         return found
 
-    async def _exchange(self, method: str, params: Json, headers: Mapping[str, str]) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    async def _exchange(self, method: str, params: Json, headers: Mapping[str, str]) -> Any: ...
 
-    async def notify(self, method: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def notify(self, method: str) -> None: ...
 
-    async def aclose(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def aclose(self) -> None: ...
 
-    async def listen(self) -> None:
+    async def listen(self) -> None:  # noqa: B027
         """Hear what the server says by itself, where that needs a stream of its own."""
 
 
