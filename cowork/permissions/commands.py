@@ -17,7 +17,7 @@ from cowork.core.ports import EXACTLY, BoxName, Decision, Effect, ToolFacts
 from cowork.permissions.policy import PLAN, Permissions
 from cowork.permissions.rules import Rule, allows, in_workspace, path_matches
 from cowork.permissions.shell.follow import denies, follow, program
-from cowork.permissions.shell.never import expanded, folders_of, never_of
+from cowork.permissions.shell.never import expand, folders_of, never_of
 from cowork.permissions.shell.parse import ShellText, SimpleCommand
 from cowork.permissions.shell.programs import LEVELS, Part, Place, hint, offer, only_reads, words_hint
 
@@ -82,7 +82,7 @@ class _Case:
             elif self.boxes and permits.sandbox and (secret := permits.sandbox.hides_git(self.cwd)):
                 self.git = f"git could show {secret}, which looks like a secret; a rule Read({secret}) would let it"
         self.parts = [self._cover(part) for part in parts]
-        self.left = [part for part in self.parts if part.place != "read" or self._held_back(part)]
+        self.left = [part for part in self.parts if part.place != "read" or self._objection(part)]
         self.denied = self.unsure = ""
         self._deny()
         self.beyond: Place = self.place if self.place != "read" else "write"  # where it runs with a yes
@@ -96,7 +96,7 @@ class _Case:
         if self.unsure:  # bypass and plan have nobody to ask
             why = f"deny rules cannot be checked: {self.unsure}"
             return self._say("deny" if self.mode in ("bypass", "plan") else "ask", why, box=self.place)
-        reading = next((self._held_back(part) for part in self.left), "")  # why it does not run unasked and read-only
+        reading = next((self._objection(part) for part in self.left), "")  # why it does not run unasked and read-only
         if self.place != "read" or self.limited:
             reading = self.why or "it may change something"
         if self.mode == "plan":
@@ -107,12 +107,12 @@ class _Case:
         if self.effect.target in self.permits.book.exact:
             return self._say("allow", "granted for this session", box=self.place)
         if reading:
-            return self._unasked(self.left) or self._question(reading)
+            return self._without_asking(self.left) or self._question(reading)
         # What checks code wants to keep its caches: where nobody has to be asked for that, it may write.
         checks = [part for part in self.parts if part.checks]
-        return (self._unasked(checks) if checks else None) or self._say("allow", box="read")
+        return (self._without_asking(checks) if checks else None) or self._say("allow", box="read")
 
-    def _unasked(self, left: Sequence[Part]) -> Decision | None:
+    def _without_asking(self, left: Sequence[Part]) -> Decision | None:
         """What rules and the mode let run, of a command of which these parts do not only read."""
         place, covering = self.beyond, {part.allowed for part in left}
         if self.literal and left and covering <= {*_COVERING[place]}:
@@ -141,7 +141,7 @@ class _Case:
         shown, denied = [], self.denied or self.never
         for part in self.parts:
             said = "allow" if part.allowed or part not in self.left else "ask"
-            why = part.why or self._held_back(part) if part in self.left else "it only looks"
+            why = part.why or self._objection(part) if part in self.left else "it only looks"
             why = "a rule allows it" if part.allowed else why
             text = part.command.text
             text = text if len(text) <= 2_000 else f"{text[:1_000]} … {text[-500:]}"
@@ -164,7 +164,7 @@ class _Case:
             return replace(part, why=f"{part.argv[0]} changed since it was allowed")
         return replace(part, allowed=rule.tool)
 
-    def _held_back(self, part: Part) -> str:
+    def _objection(self, part: Part) -> str:
         """Why a part that only looks does not run unasked all the same."""
         if self.git and ("git" in part.command.text.casefold() or not part.argv):  # which may spell it otherwise
             return self.git
@@ -188,7 +188,7 @@ class _Case:
         named += [word for one in commands for word in one.writes]
         if not all(word.literal and not re.match("-|.*[*?]", word.text) for word in named):
             return False
-        places = [_real(folder / expanded(word.text, folder)) for folder in self.folders for word in named]
+        places = [_real(folder / expand(word.text, folder)) for folder in self.folders for word in named]
         return all(self.workspace.may_write(real) and not self.workspace.protects(real) for real in places)
 
     def _deny(self) -> None:
@@ -212,7 +212,7 @@ class _Case:
             if (rule.names_files("read") or rule.names_files("write")) and (named := self._names(rule)):
                 return f"the rule {rule} asks about {named}"
         texts = (text for command in self.commands for text in _paths(command)) if unheld else ()
-        for place in (_real(self.cwd / expanded(text, self.cwd)) for text in texts):
+        for place in (_real(self.cwd / expand(text, self.cwd)) for text in texts):
             if not place.is_relative_to("/dev") and (why := self.workspace.protects(place)):
                 return why
         return ""
@@ -222,7 +222,7 @@ class _Case:
         if rule.speaks_of("write") and self.place == "read" and self.boxes:
             return ""
         for text in (text for command in self.commands for text in _paths(command)):
-            plain = [Path(os.path.normpath(folder / expanded(text, folder))) for folder in self.folders]
+            plain = [Path(os.path.normpath(folder / expand(text, folder))) for folder in self.folders]
             if any(path_matches(rule, place, self.workspace.root, fold=True) for place in (*plain, *map(_real, plain))):
                 return text
         unknown = any(not word.literal for one in self.commands for word in one.words)

@@ -176,7 +176,7 @@ def path_matches(rule: Rule, path: Path, root: Path, *, fold: bool) -> bool:
         return True
     if fold and "/" not in rule.pattern.rstrip("/") and not path.is_relative_to(root):
         root = Path("/")  # a name alone is denied wherever it lies, also in folders that were added
-    return any(regex.fullmatch(_spelled(str(path), fold)) for regex in _regexes(rule.pattern, str(root), fold))
+    return any(regex.fullmatch(_fold_case(str(path), fold)) for regex in _regexes(rule.pattern, str(root), fold))
 
 
 @lru_cache(maxsize=1024)
@@ -191,7 +191,7 @@ def _regexes(pattern: str, root: str, fold: bool) -> tuple[re.Pattern[str], ...]
         fixed = re.split(r"[*?]", whole)[0].rpartition("/")[0] if re.search(r"[*?]", whole) else whole
         real = os.path.realpath(os.path.join(base or "/", fixed))
         found.add(_expression(real, whole[len(fixed) :].strip("/"), False))
-    return tuple(re.compile(_spelled(expression, fold), re.DOTALL) for expression in sorted(found))
+    return tuple(re.compile(_fold_case(expression, fold), re.DOTALL) for expression in sorted(found))
 
 
 def _expression(base: str, pattern: str, anywhere: bool) -> str:
@@ -201,7 +201,7 @@ def _expression(base: str, pattern: str, anywhere: bool) -> str:
     return f"{re.escape(base.rstrip('/'))}{middle}{body}(?:/.*)?"
 
 
-def _spelled(text: str, fold: bool) -> str:
+def _fold_case(text: str, fold: bool) -> str:
     return unicodedata.normalize("NFC", text).lower() if fold else text
 
 

@@ -24,7 +24,7 @@ from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.carriers import Temporary, profile
 from cowork.permissions.sandbox.masks import WorkspaceSecrets, sockets
-from cowork.permissions.sandbox.watch import guarded
+from cowork.permissions.sandbox.watch import guarded_paths
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS
 from tests.permissions.conftest import acting_as, until_made, yard_base
@@ -606,4 +606,4 @@ def test_a_private_key_behind_a_long_list_of_certificates_is_masked(tmp_path: Pa
 
 def test_a_git_that_is_a_link_to_itself_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / ".git").symlink_to(".git")
-    assert guarded([tmp_path]) == ([], [])
+    assert guarded_paths([tmp_path]) == ([], [])

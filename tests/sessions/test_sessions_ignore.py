@@ -24,7 +24,7 @@ def git_keeps(root: Path) -> set[str]:
 
 
 def paths(root: Path, skip: Collection[str] = (), limit: int = MAX_ENTRIES) -> set[str]:
-    ignored = Scanner(Workspace(root), Contents(root.parent / "store", limit=0)).ignored
+    ignored = Scanner(Workspace(root), Contents(root.parent / "store", limit=0)).ignored_paths
     found = walk(root, {}, ignored=ignored, skip=skip, limit=limit)
     return {prefix + name for prefix, listing in found for name, _ in listing}
 

@@ -117,7 +117,7 @@ async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ:
                 folders = [Path(os.path.realpath(root / Path(folder).expanduser())) for folder in entry.writable]
                 argv = [*tree.wrap_server([*_SHIM, *argv], cwd, writable=folders, network=entry.network)]
             request = {"argv": argv, "cwd": str(cwd), "env": own, "wrapped": entry.box}
-            control, streams = jobs.opened(tree, request, server=True)
+            control, streams = jobs.open_control(tree, request, server=True)
         except (UserError, ToolError, OSError) as error:
             said = error.message if isinstance(error, UserError) else str(error)
             raise McpError(f"cannot be started: {one_line(said, 500)}") from error

@@ -22,7 +22,7 @@ from cowork.core.workspace import Workspace, is_closed
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox import carriers, landlock, masks
 from cowork.permissions.sandbox.carriers import Temporary
-from cowork.permissions.sandbox.watch import guarded, reasons, repository_of, worktree_of
+from cowork.permissions.sandbox.watch import guarded_paths, reasons, repository_of, worktree_of
 
 MODES = ("auto", "required", "off")
 _TMP = Path("/tmp")
@@ -101,13 +101,13 @@ class Sandbox:
         if self.refusal:
             raise ToolError("ACCESS_DENIED", f"The command was not run: {self.refusal}. Tell the user.")
         if self.fenced and box == "read":
-            hidden = [str(path) for path in (*self.secrets(), *self._masked("read", cwd))]
+            hidden = [str(path) for path in (*self.secrets(), *self._masks("read", cwd))]
             tools = [path for home in self._homes(reads=True) for path in masks.toolchains(home, self._path)]
             shown = [str(path) for path in (*self.workspace.readable, *tools)]
             return landlock.words(argv, home=str(self.home), shown=shown, hidden=hidden)
         if not self.active or box == "outside":
             return argv
-        reads, masked = box == "read", self._masked(box, cwd)
+        reads, masked = box == "read", self._masks(box, cwd)
         network = box == "network" or (self.network and not reads)
         if sys.platform == "darwin":
             writable, hidden = () if reads else self.writable(), [*self.secrets(), *masked]
@@ -122,7 +122,7 @@ class Sandbox:
         movable = any(_TMP in path.parents for path in places)
         if not movable and self.temporary and (shared := self.temporary.folder()):
             places[_TMP] = ["--bind", str(shared), str(_TMP)]
-        kept, self.known = self.known or guarded(self.roots)[0], None
+        kept, self.known = self.known or guarded_paths(self.roots)[0], None
         # What deny rules for edits name, as far as it is there: a folder with all in it, or a file.
         patterns = [rule.pattern for rule in self._rules().deny if rule.names_files("write")]
         names = filter(None, (re.split(r"[*?]", pattern)[0].rstrip("/") for pattern in patterns))
@@ -136,14 +136,14 @@ class Sandbox:
         """What of a command's output its box is the reason for, in words for the model."""
         if not (self.active or (self.fenced and box == "read")) or box == "outside":
             return []
-        masked = [self.workspace.show(path) for path in self._masked(box, cwd) if path.name in command]
+        masked = [self.workspace.show(path) for path in self._masks(box, cwd) if path.name in command]
         network = box == "network" or (self.network and box != "read")
         return reasons(output, cwd, self.roots, self.home, masked, network=network, reads=box == "read")
 
     def hides_git(self, cwd: Path) -> str:
         """The file for which the read box hides what git has here: a tracked secret, or an address with a password."""
         git, top, common = repository_of(cwd) or (None, cwd, cwd)
-        return self._secrets.tracked(git, top) or next(map(str, masks.git_passwords(common)), "") if git else ""
+        return self._secrets.tracked_secret(git, top) or next(map(str, masks.git_passwords(common)), "") if git else ""
 
     def status(self) -> str:
         """What is on, in a line, for people who want to know."""
@@ -174,7 +174,7 @@ class Sandbox:
             return [carriers.SEATBELT, "-p", profile, *argv]
         places = self._places(hidden, masks.other_homes(self.home, self.roots), network=network)
         self._serving = self._serving or bool(folders)
-        return self._around(argv, cwd, places, masked, guarded(folders)[0], folders, network=network, nested=True)
+        return self._around(argv, cwd, places, masked, guarded_paths(folders)[0], folders, network=network, nested=True)
 
     def _around(
         self,
@@ -219,12 +219,12 @@ class Sandbox:
             words += [*carriers.settings(), *carriers.probe(bwrap)[1], *_downwards(guards | places | hiding)]
         return [*words, "--chdir", str(cwd), "--", *argv]
 
-    def _masked(self, box: BoxName, cwd: Path) -> list[Path]:
+    def _masks(self, box: BoxName, cwd: Path) -> list[Path]:
         """What of the workspace this box hides: its secrets, unless a question was answered, and git's copy of them."""
         found = self._secrets.find(only_denied=box == "write")
         if box == "read" and (repository := repository_of(cwd)):
             git, top, common = repository
-            objects = [common / "objects"] if self._secrets.tracked(git, top) else []
+            objects = [common / "objects"] if self._secrets.tracked_secret(git, top) else []
             found += [path for path in (*objects, *masks.git_passwords(common)) if path not in found]
         return found
 

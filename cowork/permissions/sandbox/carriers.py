@@ -33,7 +33,7 @@ _PROBE_SECONDS = 20.0  # a busy machine is no reason to go without
 def probe(bwrap: str) -> tuple[str, tuple[str, ...]]:
     """Why bubblewrap does not work here, and what it can do that old versions and some containers do not have."""
     for extra in (NO_NAMESPACES, ()):
-        if not (said := _tried([bwrap, *BARE, *settings(), *extra, "true"])):
+        if not (said := _complaint([bwrap, *BARE, *settings(), *extra, "true"])):
             return "", extra
     return f"bubblewrap does not work here: {said}", ()
 
@@ -42,7 +42,7 @@ def probe(bwrap: str) -> tuple[str, tuple[str, ...]]:
 def nests(bwrap: str) -> bool:
     """Whether a box can be made in a box, and none in that."""
     inner = [bwrap, *INNER, *settings(), *NO_NAMESPACES, "true"]
-    return bool(probe(bwrap)[1]) and not _tried([bwrap, *BARE, *outer(), "--", *inner])
+    return bool(probe(bwrap)[1]) and not _complaint([bwrap, *BARE, *outer(), "--", *inner])
 
 
 def settings() -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def outer() -> tuple[str, ...]:
     return ("--unshare-user", *(("--cap-add", "CAP_SETFCAP") if os.geteuid() == 0 else ()))
 
 
-def _tried(words: list[str]) -> str:
+def _complaint(words: list[str]) -> str:
     try:
         done = spawn.run(words, environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS)
     except OSError as error:
@@ -67,16 +67,16 @@ def _tried(words: list[str]) -> str:
 def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Path], *, network: bool) -> str:
     """Reading is free but for secrets, writing only in the workspace and temporary folders, no network by default."""
     lines = ["(version 1)", "(allow default)", "(deny file-write*)", "(allow file-write*"]
-    lines += [f"  (subpath {_quoted(p)})" for p in (*writable, Path("/private/tmp"), Path("/private/var/folders"))]
+    lines += [f"  (subpath {_quote(p)})" for p in (*writable, Path("/private/tmp"), Path("/private/var/folders"))]
     lines += ['  (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/fd/"))']
-    for root in map(_quoted, workspace.writable):
+    for root in map(_quote, workspace.writable):
         lines.append(f"(deny file-write* (require-all (subpath {root}) (regex {_GUARDED})))")
-    lines += [f"(deny file-read* file-write* (subpath {_quoted(place)}))" for place in secrets]
+    lines += [f"(deny file-read* file-write* (subpath {_quote(place)}))" for place in secrets]
     lines += [] if network else ["(deny network*)", "(allow network* (remote unix-socket))"]
     return "\n".join(lines) + "\n"
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     text = str(path).replace("\\", "\\\\").replace('"', '\\"')
     if min(text) < " ":
         raise ValueError("a folder whose name holds control characters cannot be named in a profile")
@@ -97,7 +97,7 @@ class Temporary:
                 self.close()
                 _sweep(Path(tempfile.gettempdir()))
                 self._folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
-                self._lock = _locked(self._folder, fcntl.LOCK_SH)
+                self._lock = _lock_folder(self._folder, fcntl.LOCK_SH)
             return self._folder
         return None
 
@@ -114,12 +114,12 @@ def _sweep(place: Path) -> None:
         with contextlib.suppress(OSError):
             status = path.lstat()
             if status.st_uid == os.geteuid() and status.st_ctime < time.time() - _NEW:
-                lock = _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock = _lock_folder(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(path)
                 os.close(lock)
 
 
-def _locked(folder: Path, how: int) -> int:
+def _lock_folder(folder: Path, how: int) -> int:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, how)

@@ -64,7 +64,7 @@ def close(home: str, shown: Sequence[str], hidden: Sequence[str]) -> None:
     rules = struct.pack(f"={len(wanted)}Q", *wanted)
     ruleset = _call("syscall", _CREATE, rules, len(rules), 0)
     kept = {*hidden, *_NOT_SHOWN, home}
-    for path, rights in (*_shown("/", kept, lists=False), *(r for top in shown for r in _shown(top, {*hidden}))):
+    for path, rights in (*_grants("/", kept, lists=False), *(r for top in shown for r in _grants(top, {*hidden}))):
         _allow(ruleset, path, rights)
     _allow(ruleset, os.devnull, _WRITE_FILE | _READ_FILE | (writing & _SINCE[3]))
     _call("prctl", _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -81,7 +81,7 @@ def close(home: str, shown: Sequence[str], hidden: Sequence[str]) -> None:
     _call("prctl", _SET_SECCOMP, _FILTER, struct.pack("@HP", len(steps), ctypes.addressof(code)), 0, 0)
 
 
-def _shown(top: str, hidden: set[str], *, lists: bool = True) -> Iterable[tuple[str, int]]:
+def _grants(top: str, hidden: set[str], *, lists: bool = True) -> Iterable[tuple[str, int]]:
     """(path, rights) that together let all below a folder be read but what is hidden; names of it may be listed."""
     waiting, count = [top], 0
     while waiting:

@@ -105,19 +105,19 @@ class WorkspaceSecrets:
         if only_denied and not deny:
             return []
         found = dict.fromkeys(path for root in self._roots() for path in self._below(str(root)))
-        hidden = (path for path in found if (self._denied(path) if only_denied else not self._let(path, rules)))
+        hidden = (path for path in found if (self._is_denied(path) if only_denied else not self._let(path, rules)))
         return list(islice(hidden, _MOST_MASKS))
 
-    def tracked(self, git: Path, top: Path) -> str:
+    def tracked_secret(self, git: Path, top: Path) -> str:
         """A file that looks like a secret and whose content git has, by its index."""
-        names, rules = _tracked(str(git / "index"), _state(git / "index")), self._rules()
+        names, rules = _secrets_in_index(str(git / "index"), _state(git / "index")), self._rules()
         return next((name for name in names if not self._let(top / name, rules)), "")
 
     def _let(self, path: Path, rules: Rules) -> bool:
         """Whether a rule lets it be read, or it holds nothing but certificates."""
         allow = (rule for rule in rules.allow if rule.names_files("read"))
         let = any(path_matches(rule, path, self._root, fold=False) for rule in allow) or _is_public(path)
-        return let and not self._denied(path)
+        return let and not self._is_denied(path)
 
     def _below(self, top: str) -> Iterable[Path]:
         waiting, seen = [top], 0
@@ -137,11 +137,11 @@ class WorkspaceSecrets:
             return [folder], []
         found = scan(folder)
         secret = {name for name in sensitive_names([entry.name for entry in found]) if _secret(name)}
-        secret |= {entry.name for entry in found if self._ruled and self._denied(Path(entry.path))}
+        secret |= {entry.name for entry in found if self._ruled and self._is_denied(Path(entry.path))}
         folders = [e.path for e in found if e.is_dir(follow_symlinks=False) and e.name not in (_PUBLISHED | secret)]
         return [e.path for e in found if e.name in secret and not e.is_symlink()] if secret else [], folders
 
-    def _denied(self, path: Path) -> bool:
+    def _is_denied(self, path: Path) -> bool:
         return any(path_matches(rule, path, self._root, fold=True) for rule in self._ruled)
 
 
@@ -177,7 +177,7 @@ def _state(path: Path) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=16)
-def _tracked(index: str, state: tuple[int, ...]) -> tuple[str, ...]:
+def _secrets_in_index(index: str, state: tuple[int, ...]) -> tuple[str, ...]:
     """The tracked names that look like secrets; of an index that is not understood, its own name."""
     if not state:
         return ("index",) if os.path.lexists(index) else ()

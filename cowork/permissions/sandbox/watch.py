@@ -69,7 +69,7 @@ _OUTSIDE = (
 _FLOCK = struct.Struct("hhqqi")  # struct flock
 
 
-def guarded(roots: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+def guarded_paths(roots: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """What is there and stays in the folders commands may write, and those of them that git keeps its own in."""
     gits = list(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
     found = [
@@ -102,23 +102,23 @@ def repository_of(cwd: Path) -> tuple[Path, Path, Path] | None:
     """Where git keeps its own for what lies here, the top of its files, and what it shares with other worktrees."""
     top = next((top for top in (cwd, *cwd.parents) if os.path.lexists(top / ".git")), None)
     git = _git_of(top) if top else None
-    return (git, top, _named(git, git / "commondir") or git) if git and top else None
+    return (git, top, _git_path(git, git / "commondir") or git) if git and top else None
 
 
 def _git_of(top: Path) -> Path | None:
     entry = top / ".git"
-    return _named(top, entry, "gitdir:") if os.path.isfile(entry) else Path(os.path.realpath(entry))
+    return _git_path(top, entry, "gitdir:") if os.path.isfile(entry) else Path(os.path.realpath(entry))
 
 
 def worktree_of(root: Path) -> Path | None:
     """The repository a linked worktree belongs to, which commits write to; only if that one says so too."""
     pointer = root / ".git"
-    folder = _named(root, pointer, "gitdir:") if os.path.isfile(pointer) and not os.path.islink(pointer) else None
-    common = _named(folder, folder / "commondir") if folder else None
+    folder = _git_path(root, pointer, "gitdir:") if os.path.isfile(pointer) and not os.path.islink(pointer) else None
+    common = _git_path(folder, folder / "commondir") if folder else None
     if not folder or not common or folder.parent != common / "worktrees":
         return None
     real = all(os.path.exists(common / name) for name in ("HEAD", "objects", "refs"))
-    return common if real and _named(folder, folder / "gitdir") == pointer else None
+    return common if real and _git_path(folder, folder / "gitdir") == pointer else None
 
 
 def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
@@ -137,12 +137,12 @@ def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
 
 def _inside(tree: Path, roots: Sequence[Path]) -> bool:
     """Whether a worktree is checked out where commands may write, deeper than what is guarded: they may remove it."""
-    pointer = _named(tree, tree / "gitdir") or tree
+    pointer = _git_path(tree, tree / "gitdir") or tree
     deeper = pointer.parent not in roots and any(pointer.is_relative_to(root) for root in roots)
-    return deeper and _named(pointer.parent, pointer, "gitdir:") == tree
+    return deeper and _git_path(pointer.parent, pointer, "gitdir:") == tree
 
 
-def _named(folder: Path, pointer: Path, label: str = "") -> Path | None:
+def _git_path(folder: Path, pointer: Path, label: str = "") -> Path | None:
     """The folder that a file of git names; None where it names none."""
     try:
         with pointer.open("rb") as file:
@@ -172,7 +172,7 @@ class Watch:
 
     def begin(self, cwd: Path) -> WatchHold:
         """Note what is there now, for the command that starts in `cwd`."""
-        (fixed, gits), places = guarded(self._sandbox.roots), list(dict.fromkeys((*self._sandbox.roots, cwd)))
+        (fixed, gits), places = guarded_paths(self._sandbox.roots), list(dict.fromkeys((*self._sandbox.roots, cwd)))
         boxed = self._sandbox.active and sys.platform != "darwin"  # seatbelt goes by name, whether it is there or not
         locks, self._sandbox.alone = _lock(self._sandbox.roots if boxed else [])
         self._sandbox.known = fixed if boxed else None
@@ -191,7 +191,7 @@ class Watch:
         came, told = sorted(here.keys() - self._known.keys() - set(self._written)), list[str]()
         if not hold.boxed:  # nothing can be set aside: it is said once
             self._known |= dict.fromkeys(came, "")
-            names = listed([self._sandbox.workspace.show(Path(path)) for path in came])
+            names = name_some([self._sandbox.workspace.show(Path(path)) for path in came])
             text = f"A command made {names}: other programs or agents run or obey such files."
             if came:
                 self._say(f"{text} Look before you use them.", came)
@@ -312,7 +312,7 @@ def reasons(
     if reads and _KEPT.search(output):
         told.append("It ran read-only.")
     elif kept:
-        text = f"The sandbox keeps {listed(list(kept))} as it is: other programs run or obey it."
+        text = f"The sandbox keeps {name_some(list(kept))} as it is: other programs run or obey it."
         hint = " git -c name=value needs no file." if ".git/config" in kept else ""
         told.append(f"{text} Edit and Write can change it, after a question.{hint}")
     told += [_OUTSIDE] if outside and not reads else []
@@ -320,11 +320,11 @@ def reasons(
     told += [_OWN_LOOPBACK] if not network and _LOOPBACK.search(output) else []
     told += [_NO_SOCKETS] if _SOCKETS.search(output) else []
     if masked:
-        text = f"{listed(masked)} is empty to commands: it looks like a secret, or a rule denies it."
+        text = f"{name_some(masked)} is empty to commands: it looks like a secret, or a rule denies it."
         told.append(f"{text} The Read tool asks; a rule such as Read({masked[0]}) shows it.")
     return told
 
 
-def listed(names: Sequence[str]) -> str:
+def name_some(names: Sequence[str]) -> str:
     """Some names, and how many more there are."""
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

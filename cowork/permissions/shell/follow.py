@@ -105,7 +105,7 @@ def _inside(command: SimpleCommand) -> Inside:
     if name in SHELLS:
         return _shell(name, rest, command.fed)
     if name in _WRAPPERS:
-        return _wrapped(name, rest)
+        return _unwrap(name, rest)
     if name in ("find", "fd", "fdfind"):
         adds = [Word("{}", literal=False)] if name != "find" else []
         return [[*rest[at + 1 :], *adds] for at, word in enumerate(rest) if word.text in _ACTIONS], [], ""
@@ -154,7 +154,7 @@ def _is_inline(rest: Sequence[Word]) -> bool:
     return True
 
 
-def _wrapped(name: str, rest: Sequence[Word]) -> Inside:
+def _unwrap(name: str, rest: Sequence[Word]) -> Inside:
     if name == "command" and rest and rest[0].text in ("-v", "-V"):
         return [], [], ""
     at, opaque, code = 0, "", list[str]()

@@ -80,7 +80,7 @@ def folders_of(commands: Sequence[SimpleCommand], cwd: Path) -> list[Path]:
     for command in commands:
         if not command.words or command.words[0].text not in _ENTERS:
             continue
-        words = [expanded(word.text, cwd) for word in command.words]
+        words = [expand(word.text, cwd) for word in command.words]
         if words[0] in ("cd", "pushd"):
             target = words[-1] if len(words) > 1 else os.path.expanduser("~")
             latest = latest / target
@@ -111,7 +111,7 @@ def _refusal(command: SimpleCommand, cwd: Path, root: Path) -> str:
         return f"{name} erases a file system"
     if any(map(_FORKS.search, rest)):
         return "it keeps starting itself"
-    targets = _destroyed(name, rest) if name in _DESTROYS else []
+    targets = _targets(name, rest) if name in _DESTROYS else []
     single = list(islice((one for target in targets for one in _alternatives(target)), _MOST_TARGETS + 1))
     if len(single) > _MOST_TARGETS or any(target.count("{") > _MOST_BRACES for target in targets):
         return f"{name} of more than {_MOST_TARGETS} paths; name fewer at a time"
@@ -135,7 +135,7 @@ def _bomb(commands: Sequence[SimpleCommand]) -> str:
     return ""
 
 
-def _destroyed(name: str, words: Sequence[str]) -> list[str]:
+def _targets(name: str, words: Sequence[str]) -> list[str]:
     """The paths a command deletes or changes with all that is in them."""
     named = [word for word in words if not word.startswith("-")]
     if not any(re.match(_DESTROYS[name], word) for word in words if word.startswith("-")) and _DESTROYS[name]:
@@ -158,7 +158,7 @@ def _destroyed(name: str, words: Sequence[str]) -> list[str]:
     return named
 
 
-def expanded(text: str, cwd: Path) -> str:
+def expand(text: str, cwd: Path) -> str:
     """A path with what a shell puts in for the home and the present folder."""
     if not re.search(r"[~$`]", text):
         return text
@@ -180,7 +180,7 @@ def _vital(target: str, cwd: Path, root: Path) -> str:
     """Why a path must not go, with patterns of everything in it seen through."""
     if re.fullmatch(r"~[\w-]*/*", target):
         return "it is a home folder"
-    whole = re.sub(r"\{[^{}]*\}", "*", expanded(target, cwd))
+    whole = re.sub(r"\{[^{}]*\}", "*", expand(target, cwd))
     if whole.startswith("/proc/"):
         return "what it leads to is only known at run time"
     parts = [part for part in whole.split("/") if part not in ("", ".")]

@@ -56,7 +56,7 @@ class Repository(NamedTuple):
             replace_private(git_folder / "HEAD", b"ref: refs/heads/none\n")
         return cls(top, git_folder)
 
-    def ignored(self, folder: Path, check: Callable[[], None] = lambda: None) -> set[str] | None:
+    def ignored_paths(self, folder: Path, check: Callable[[], None] = lambda: None) -> set[str] | None:
         """Paths in a folder that git ignores, not those in ignored folders; None if git cannot tell."""
         pipes = IgnorePipes(folder)
 
@@ -82,7 +82,7 @@ class Repository(NamedTuple):
             return 0
         return size if all(line.startswith(b"filter.lfs.") for line in filters) else 0
 
-    def tracked(self, root: Path) -> Iterator[tuple[str, IndexEntry]]:
+    def tracked_files(self, root: Path) -> Iterator[tuple[str, IndexEntry]]:
         """Tracked files with their paths from `root`, as far as git saw them long enough after their last change."""
         path = self.git_folder / "index"
         try:

@@ -112,7 +112,7 @@ class Checkpoints:
 
     def before_write(self, path: Path) -> None:
         """A tool is about to write `path`. Never fails."""
-        with self._lock, self._reported("This change cannot be undone with /rewind"):
+        with self._lock, self._reporting("This change cannot be undone with /rewind"):
             turn = self._open_turn()
             for real in targets(path):
                 self._note(turn, real)
@@ -185,7 +185,7 @@ class Checkpoints:
         self.end()
         with self._worker.using_disk:
             touched = touched_since(self._turns, prompt_id)
-            return make_plan(prompt_id, touched, self._workspace, self._scanner.content, self._scanner.ignored)
+            return make_plan(prompt_id, touched, self._workspace, self._scanner.content, self._scanner.ignored_paths)
 
     def content(self, step: RewindStep) -> bytes | None:
         """What a step of a plan would put back; None if it was not kept."""
@@ -204,7 +204,7 @@ class Checkpoints:
             done = apply(plan, self._workspace, self._scanner.content, backup, force=force)
             left = [path for path, _ in done.failed]  # they can be tried again
             self._turns = without(self._turns, plan.prompt_id, left)
-            with self._reported("The rewind could not be noted"):
+            with self._reporting("The rewind could not be noted"):
                 self._journal.append({"rewound": plan.prompt_id, "left": left})
         self._say()
         return done
@@ -228,13 +228,13 @@ class Checkpoints:
         self._ahead.leave(listed=True)
         self._end_soon()
         self._worker.close(CLOSE_S)
-        with self._reported("The checkpoints could not be tidied up"):
+        with self._reporting("The checkpoints could not be tidied up"):
             if self._journal.left_open() is None:
                 self._journal.tidy()
                 nodes = (before for _, changes in self._turns for before, _ in changes.values())
                 names = {node.content for node in nodes if node and node.kind == "f"} | self._journal.elsewhere
                 self._contents.keep_only({bytes.fromhex(name) for name in names if name})
-        with self._reported("The checkpoints could not be closed"):
+        with self._reporting("The checkpoints could not be closed"):
             self._contents.close()
         self._say()
 
@@ -250,7 +250,7 @@ class Checkpoints:
     def _look_around(self, turn: _Turn) -> None:
         turn.looked = self._moment()
         turn.looked_at = turn.looked.at
-        with self._reported("This change cannot be undone with /rewind", "what commands change"):
+        with self._reporting("This change cannot be undone with /rewind", "what commands change"):
             taken = self._scanner.take(turn.control, keep=True)
             if self._contents.full:
                 self._say_once(_FULL)
@@ -280,7 +280,7 @@ class Checkpoints:
             return turn.job is not None
 
     def _finish(self, turn: _Turn, control: Control) -> None:
-        with self._reported("What this turn changed cannot be undone with /rewind"):
+        with self._reporting("What this turn changed cannot be undone with /rewind"):
             try:
                 changes = self._changes(turn, control)
             finally:
@@ -322,7 +322,7 @@ class Checkpoints:
         if turn.before is not None:
             after = self._scanner.take(control, keep=False)
             for path, old, new in turn.before.differences(after):
-                if old is None and new and (turn.before.hides(path) or not _came(new, turn.since(), turn.before)):
+                if old is None and new and (turn.before.hides(path) or not _is_new(new, turn.since(), turn.before)):
                     continue
                 # What is gone may only be ignored from now on.
                 pairs[path] = (old, new or look(self._workspace, self._workspace.root / path))
@@ -340,7 +340,7 @@ class Checkpoints:
     # ---------------------------------------------------------------- what is said
 
     @contextlib.contextmanager
-    def _reported(self, what: str, covered: str = "") -> Iterator[None]:
+    def _reporting(self, what: str, covered: str = "") -> Iterator[None]:
         """Trouble with the store is said; the work goes on."""
         try:
             yield
@@ -360,6 +360,6 @@ class Checkpoints:
             self.report(self._to_say.pop(0))
 
 
-def _came(node: Node, since: int, before: Snapshot) -> bool:
+def _is_new(node: Node, since: int, before: Snapshot) -> bool:
     """Whether a new entry was made or moved by the turn. One that is older and unknown was only ignored until now."""
     return node.stamp[2] >= since - TICK_NS or node.stamp[3] in before.inodes()

@@ -132,12 +132,12 @@ class Scanner:
         """Whether every file can be had back as the last snapshot saw it."""
         return self.listed and all(table.kept for table in self.known.tables.values())
 
-    def ignored(self, folder: Path, check: Callable[[], None] = lambda: None) -> set[str]:
+    def ignored_paths(self, folder: Path, check: Callable[[], None] = lambda: None) -> set[str]:
         """The paths in a folder that a snapshot leaves out, not those in folders it leaves out."""
         root = next((root for root in self._roots if folder.is_relative_to(root)), folder)
-        found = repository.ignored(folder, check) if (repository := Repository.of(folder)) else None
+        found = repository.ignored_paths(folder, check) if (repository := Repository.of(folder)) else None
         if found is None:
-            found = Repository.empty(root, self._contents.folder / "no-repository").ignored(folder, check)
+            found = Repository.empty(root, self._contents.folder / "no-repository").ignored_paths(folder, check)
         return found or set()
 
     def content(self, name: str) -> bytes | None:
@@ -164,7 +164,7 @@ class Scanner:
         unread: dict[str, list[int]] = {}
         above = "" if root == self._workspace.root else f"{root}/"
         hidden: dict[str, set[str]] = {}
-        ignored = partial(self.ignored, check=control.check)
+        ignored = partial(self.ignored_paths, check=control.check)
         for prefix, listing in walk(root, hidden, ignored=ignored, skip=self._skip):
             control.check()
             control.seen += len(listing)
@@ -211,7 +211,7 @@ class Scanner:
         if not repository or not count or not 0 < repository.index_size() < count * _INDEX_A_FILE:
             return unread
         above = "" if root == self._workspace.root else f"{root}/"
-        tracked = repository.tracked(root)
+        tracked = repository.tracked_files(root)
         while part := list(islice(tracked, _AT_ONCE)):
             control.check()
             sizes = repository.sizes([entry.content for _, entry in part])

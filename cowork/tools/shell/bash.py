@@ -73,7 +73,7 @@ async def bash(
     except asyncio.CancelledError as stop:
         with contextlib.suppress(TimeoutError):  # the next command should rarely meet this one
             await asyncio.wait_for(running.end(), _CANCEL)
-        raise Interrupted(_aborted(command, capture)) from stop
+        raise Interrupted(_abort_record(command, capture)) from stop
     finally:
         live.close()
     if ended.error:
@@ -196,7 +196,7 @@ def _record(
     return ToolRecord("success" if complete else "partial", whole, data, display=display)
 
 
-def _aborted(command: str, capture: output.Capture) -> ToolRecord:
+def _abort_record(command: str, capture: output.Capture) -> ToolRecord:
     """What is left of a command that was interrupted: what it had printed."""
     capture.settle()
     said = "Interrupted before it finished. Its effects may be partly done."

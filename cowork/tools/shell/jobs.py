@@ -194,7 +194,7 @@ class RunningCommand:
             while (report := await self._follow()) is None:
                 self._tries -= 1
                 self._control, self._output = self._open()
-            self.ended = _ended(report)
+            self.ended = _parse_report(report)
         except (ToolError, OSError) as error:
             self.ended = Ended(error=str(error))
         finally:
@@ -250,7 +250,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
         program, *arguments = tree.wrap(shell, cwd, ctx.box)
         argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
         request = {"argv": argv, "cwd": str(cwd), "env": environ, "wrapped": program != shell[0]}
-        control, (output,) = opened(tree, request, command)
+        control, (output,) = open_control(tree, request, command)
         return control, output
 
     running = RunningCommand(command, capture, on_text, hold, open, TRIES if ctx.box != "outside" else 0)
@@ -262,7 +262,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
     return running
 
 
-def opened(
+def open_control(
     tree: TreeState, request: dict[str, Any], command: str = "", *, server: bool = False
 ) -> tuple[socket.socket, list[int]]:
     """A new keeper for a request; a file that has no name hands it that and the command."""
@@ -300,7 +300,7 @@ def _shell(environ: Mapping[str, str]) -> list[str]:
     return ["/bin/sh", "-c", _SH, "sh"]
 
 
-def _ended(report: bytes) -> Ended:
+def _parse_report(report: bytes) -> Ended:
     if not report:
         return Ended(signal="SIGKILL")
     told = marshal.loads(report)
