@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.color import ColorSystem
@@ -123,14 +122,10 @@ def clip_line(line: Sequence[Span], columns: int) -> Line:
     if line_width(line) <= columns:
         return list(line)
     out: Line = []
-    left = columns - 1
     for style, text in line:
-        taken = clip_cells(text, left)
-        if taken:
-            out.append((style, taken))
-        left -= width(taken)
+        taken = clip_cells(text, columns - 1 - line_width(out))
+        out.append((style, taken if taken == text else f"{taken}{'…'[:columns]}"))
         if taken != text:
-            out.append((style, "…" if columns > 0 else ""))
             break
     return out
 
@@ -225,7 +220,7 @@ def clip_cells(text: str, columns: int) -> str:
 
 
 def bar(
-    head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: str | Style = "accent"
+    head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: str = "accent"
 ) -> list[Line]:
     """A title with facts behind it, the rows and a foot, behind a bar; no row is longer than what it holds.
 
@@ -235,6 +230,28 @@ def bar(
     inner = columns - BAR_MARGIN
     lines = [clip_line(row, inner) for row in (title, *rows, [("dim", clip_facts(foot, inner))] if foot else [])]
     return [[(style, "┃"), *([("", " "), *line] if line else [])] for line in lines]
+
+
+def box(
+    head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: str = "accent"
+) -> list[Line]:
+    """A frame of exactly `columns`; the facts stand at the right end of the title."""
+    inner = columns - BOX_MARGIN
+    room = max(1, inner - 2)  # a piece of rule and a space at either end
+    facts = facts if room - width(facts) >= _HEAD else ""
+    title = clip_line(head, room - width(facts) - 2 if facts else room)
+    if facts:
+        title += [(style, f" {'─' * (room - line_width(title) - width(facts) - 2)} "), ("dim", facts)]
+
+    def edge(left: str, words: Line, right: str) -> Line:
+        spaced = [("", " "), *words, ("", " ")] if line_width(words) else []
+        return [(style, f"{left}─"), *spaced, (style, "─" * (columns - 3 - line_width(spaced)) + right)]
+
+    def row(words: Line) -> Line:
+        return [(style, "│ "), *words, ("", " " * (inner - line_width(words))), (style, " │")]
+
+    below: Line = [("dim", clip_facts(foot, room))]
+    return [edge("╭", title, "╮"), *(row(clip_line(words, inner)) for words in rows), edge("╰", below, "╯")]
 
 
 class Theme:
@@ -308,40 +325,3 @@ def kind_of_reply(data: str) -> tuple[Kind | None, str]:
     red, green, blue = (int(value, 16) / (16 ** len(value) - 1) for value in found.groups())
     is_light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
     return "light" if is_light else "dark", data[: found.start()] + data[found.end() :]
-
-
-def box(
-    head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: Style, theme: Theme
-) -> list[Line]:
-    """A frame of exactly `columns`, drawn by rich; the facts stand at the right end of the title."""
-    from rich.panel import Panel  # with rich's console it is heavy, and most turns draw no box
-    from rich.text import Text
-
-    def text(spans: Iterable[Span]) -> Text:
-        # What has no style of its own is named, or a title would take on the colour of the frame.
-        styled = [(piece, theme.definition(name or "text") if isinstance(name, str) else name) for name, piece in spans]
-        return Text.assemble(*styled, no_wrap=True, overflow="ignore", end="")
-
-    room = max(1, columns - BOX_MARGIN - 2)  # the edge, a piece of rule and a space at either end
-    facts = facts if room - width(facts) >= _HEAD else ""
-    title = clip_line(head, room - width(facts) - 2 if facts else room)
-    if facts:
-        title += [(style, f" {'─' * (room - line_width(title) - width(facts) - 2)} "), ("dim", facts)]
-    drawn = Panel(
-        text(span for row in rows for span in (*clip_line(row, columns - BOX_MARGIN), ("", "\n"))),
-        title=text(title),
-        title_align="left",
-        subtitle=text([("dim", clip_facts(foot, room))]) if foot else None,
-        subtitle_align="left",
-        width=columns,
-        border_style=style,
-    )
-    lines = _console().render_lines(drawn, _console().options.update(width=columns))
-    return [[(style or "", piece) for piece, style, _ in segments] for segments in lines]
-
-
-@cache
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(width=80, force_terminal=True, color_system=None, legacy_windows=False)

@@ -230,7 +230,7 @@ JOINS = {
     "panels._Roster.panel", "panels._Roster.row",
     "frame.compose", "markdown.code_lines", "markdown.render", "repl.Repl.compose",
     "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
-    "tool_lines.running_line",
+    "tool_lines.head_line", "tool_lines.running_line",
 }  # fmt: skip
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from rich.style import Style
-
 from cowork.core import events, format
 from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, Event, ToolEnded, ToolStarted
@@ -55,17 +53,19 @@ _ROOM_TO_ASK = 26  # columns to say for what as well
 
 
 @dataclass(slots=True)
-class ChildAction:
-    """A tool call of the child."""
+class CallState:
+    """A tool call, and what is known of it so far."""
 
     call: ToolStarted
-    result: str = ""
+    started: float
+    output: str = ""  # the end of what it printed; of a child's call the last row of that, then the result
     status: str = ""  # empty while it runs, else the record's
 
-    @property
-    def text(self) -> str:
-        """`Read shop/a.py`, `$ pytest -q`."""
-        return action_text(self.call.name, call_line(self.call))
+    def is_asked_about(self, question: Question) -> bool:
+        """Whether a question is the call's own, or asks to allow it."""
+        if question.tool_use_id:
+            return question.tool_use_id == self.call.tool_use_id and question.agent == self.call.agent
+        return (question.tool, question.input) == (self.call.name, self.call.input)
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class ChildState:
     shown_open: bool = False  # as it was drawn last
     in_roster: bool = False  # it was a row among many, and stays one when the others have ended: nothing jumps
     asking: list[Question] = field(default_factory=list)  # what waits for the person's answer
-    actions: deque[ChildAction] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
+    actions: deque[CallState] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
 
     @property
     def name(self) -> str:
@@ -116,15 +116,15 @@ class ChildState:
                 if not self.actions:  # afterwards the calls themselves tell what it does
                     self.doing = one_line(event.action)
             case ToolStarted():
-                self.actions.append(ChildAction(event))
+                self.actions.append(CallState(event, now))
             case events.ToolOutput():
                 rows = [row.strip() for row in visible(event.text).split("\n") if row.strip()]
                 for action in self._of_call(event.tool_use_id) if rows else ():
-                    action.result = rows[-1]
+                    action.output = rows[-1]
             case ToolEnded():
                 for action in self._of_call(event.tool_use_id):
                     action.status = str(event.record.get("status") or "success")
-                    action.result = summary(event.record, event.display)
+                    action.output = summary(event.record, event.display)
                 self.doing, self.words = "thinking", ""
             case events.ThinkingDelta():
                 self._speak("thinking", event.text)
@@ -134,16 +134,11 @@ class ChildState:
                 what = one_line(event.kind).replace("_", " ")
                 self.doing = f"{what}, trying again ({event.attempt} of {event.max_attempts})"
 
-    def asks_for(self, action: ChildAction) -> bool:
-        """Whether the action waits for the person's answer."""
-        given = action.call.name, action.call.input
-        return not action.status and any((question.tool, question.input) == given for question in self.asking)
-
     def _speak(self, how: str, text: str) -> None:
         self.words = (self.words + text)[-_WORDS:] if self.doing == how else text[-_WORDS:]
         self.doing = how
 
-    def _of_call(self, tool_use_id: str) -> list[ChildAction]:
+    def _of_call(self, tool_use_id: str) -> list[CallState]:
         return [action for action in self.actions if action.call.tool_use_id == tool_use_id]
 
 
@@ -154,8 +149,8 @@ def new_child(event: events.AgentStarted, now: float) -> ChildState:
     return ChildState(*known, status=event.status)
 
 
-def action_text(name: str, line: str) -> str:
-    """A call with its tool's name, which a command line does without."""
+def _call_text(name: str, line: str) -> str:
+    """A call with its tool's name, which a command line does without: `Read shop/a.py`, `$ pytest -q`."""
     return line if line.startswith("$ ") else f"{one_line(name)} {line}".rstrip()
 
 
@@ -262,24 +257,26 @@ class _Roster:
             foot += ["Enter opens", "m message", *([] if child.stopping else ["x stops"]), "← folds"]
         inner = columns - (BOX_MARGIN if self.framed else BAR_MARGIN)
         rows = [self._action_row(child, action, inner) for action in _rows_of(child)[-actions:]]
-        style = Style.parse(self.theme.definition("accent" if chosen else "warn" if child.asking else "faint"))
-        parts = (head, used, rows, " · ".join(foot), columns, style)
-        drawn = box(*parts, self.theme) if self.framed else bar(*parts)
+        style = "accent" if chosen else "warn" if child.asking else "faint"
+        drawn = (box if self.framed else bar)(head, used, rows, " · ".join(foot), columns, style)
         return [[("", " " * indent), *line] for line in drawn] if indent else drawn
 
-    def _action_row(self, child: ChildState, action: ChildAction | None, columns: int) -> Line:
+    def _action_row(self, child: ChildState, action: CallState | None, columns: int) -> Line:
         if action is None:
             doing, words = _doing(child), "" if child.asking else one_line(child.words)
             thought: Line = [self._glyph(child), ("warn" if child.asking else "dim", doing)]
             if words and columns > width(doing) + 16:
                 thought.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
             return thought
-        asks = child.asks_for(action)
+        asks = not action.status and any(map(action.is_asked_about, child.asking))
         style, glyph = ("warn", "?") if asks else _MARKS.get(action.status, ("accent", spinner(self.now)))
-        result = f"  {_WAITS}" if asks else f" → {action.result}" if action.status else f"  {action.result}"
+        result = f"  {_WAITS}" if asks else f" → {action.output}" if action.status else f"  {action.output}"
         room = columns - 2 - (width(result) if asks else 0)
-        row: Line = [(style, f"{glyph} "), ("", clip_call(action.text, max(12, room)))]
-        if asks or action.result:
+        row: Line = [
+            (style, f"{glyph} "),
+            ("", clip_call(_call_text(action.call.name, call_line(action.call)), max(12, room))),
+        ]
+        if asks or action.output:
             row.append(("warn" if asks else "dim", result))
         return clip_line(row, columns)
 
@@ -348,7 +345,7 @@ def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expand
     return heights
 
 
-def _rows_of(child: ChildState) -> list[ChildAction | None]:
+def _rows_of(child: ChildState) -> list[CallState | None]:
     """The rows of an open panel: its actions, and None for what it thinks or writes when no action runs."""
     busy = any(not action.status for action in child.actions)
     return [*child.actions, *([] if busy else [None])]
@@ -360,12 +357,14 @@ def _doing(child: ChildState) -> str:
         return "waiting in line"
     if child.asking:
         question = child.asking[0]
-        asked = action_text(question.tool, one_line(question.line)) if question.tool else one_line(question.title)
+        asked = _call_text(question.tool, one_line(question.line)) if question.tool else one_line(question.title)
         return f"{_WAITS}: {asked}"
     if child.stopping:
         return "stopping"
-    running = [action.text for action in child.actions if not action.status]
-    return running[-1] if running else child.doing or ("thinking" if child.actions else "starting")
+    running = [action.call for action in child.actions if not action.status]
+    if running:
+        return _call_text(running[-1].name, call_line(running[-1]))
+    return child.doing or ("thinking" if child.actions else "starting")
 
 
 def _facts(child: ChildState, now: float) -> tuple[str, str, str, str]:

@@ -13,7 +13,7 @@ from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.ports import Question
 from cowork.frontends.host import StatusLines
 from cowork.frontends.repl.view import notes
-from cowork.frontends.repl.view.panels import ChildState, ended_line, new_child
+from cowork.frontends.repl.view.panels import CallState, ChildState, ended_line, new_child
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.tool_lines import finished_lines, looks_line
 from cowork.frontends.styled import Line, Theme
@@ -25,26 +25,11 @@ _OUTPUT_KEPT = 4_000  # characters of a running command's output
 
 
 @dataclass(slots=True)
-class RunningTool:
-    """A call of the main agent that has not ended."""
-
-    call: ToolStarted
-    started: float
-    output: str = ""
-
-    def is_asked_about(self, question: Question) -> bool:
-        """Whether a question is the call's own, or asks to allow it."""
-        if question.tool_use_id:
-            return question.tool_use_id == self.call.tool_use_id and question.agent == self.call.agent
-        return (question.tool, question.input) == (self.call.name, self.call.input)
-
-
-@dataclass(slots=True)
 class Scene:
     """The state behind the screen. `apply` is cheap; drawing happens in `take` and in `frame.live_lines`."""
 
     clock: Callable[[], float] = time.monotonic
-    tools: dict[str, RunningTool] = field(default_factory=dict)
+    tools: dict[str, CallState] = field(default_factory=dict)  # calls of the main agent that have not ended
     looks: list[tuple[str, Draw]] = field(default_factory=list)  # the run of looks that goes on: name and line of each
     panels: dict[str, ChildState] = field(default_factory=dict)  # by the child's path
     todos: tuple[Json, ...] = ()
@@ -152,7 +137,7 @@ class Scene:
             case ToolStarted():
                 self._progress()
                 self._end_stream()
-                self.tools[event.tool_use_id] = RunningTool(event, self.clock())
+                self.tools[event.tool_use_id] = CallState(event, self.clock())
             case events.ToolOutput(tool_use_id=key, text=text):
                 if key in self.tools:
                     self.tools[key].output = (self.tools[key].output + text)[-_OUTPUT_KEPT:]

@@ -37,7 +37,7 @@ from cowork.frontends.styled import (
 from cowork.frontends.text import call_line
 
 _ON_FILES = ("read", "write")  # families whose calls are told by a path
-GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
+_GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _DIFF_LINES = 40
 _OUTPUT_LINES = 5
 _ERROR_LINES, _ERROR_DIFF_LINES = 4, 10
@@ -83,13 +83,19 @@ def finished_lines(
     call: ToolStarted, record: Mapping[str, Any], display: Json, columns: int, theme: Theme | None = None
 ) -> list[Line]:
     """A finished call as it goes to the scrollback."""
-    style, glyph = GLYPHS.get(str(record.get("status")), GLYPHS["success"])
+    return [head_line(call, record, display, columns), *_body(record, display, columns, theme)]
+
+
+def head_line(call: ToolStarted, record: Mapping[str, Any] | None, display: Json, columns: int) -> Line:
+    """What was called, and what came of it; without a record it has not ended."""
+    style, glyph, result = "accent", "○", "not finished"
+    if record is not None:
+        style, glyph = _GLYPHS.get(str(record.get("status")), _GLYPHS["success"])
+        result = summary(record, display)
     name, line = one_line(call.name), call_line(call)
-    result = summary(record, display)
     room = columns - width(name) - 3 - (width(result) + 3 if result else 0)
     first: Line = [(style, f"{glyph} "), ("bold", name), ("", f" {_fit(call, line, max(8, room))}" if line else "")]
-    first.append(("dim", f" · {result}" if result else ""))
-    return [clip_line(first, columns), *_body(record, display, columns, theme)]
+    return clip_line([*first, ("dim", f" · {result}" if result else "")], columns)
 
 
 def looks_line(names: Sequence[str], columns: int) -> Line:
@@ -163,29 +169,28 @@ def _colour(rows: list[_Marked], diff: str, theme: Theme) -> list[_Marked]:
     texts = [(sign, plain(spans)) for sign, _, spans in rows]
     if not language or sum(len(text) for _, text in texts) > _MOST_COLOURED:
         return rows
-    sides = {
-        side: iter(_code("\n".join(text for sign, text in texts if sign in (" ", side)), language, theme.kind))
-        for side in "-+"
-    }
-    out: list[_Marked] = []
-    for sign, number, spans in rows:
-        lines = {side: next(sides[side], []) for side in "-+" if sign in (" ", side)}
-        out.append((sign, number, _overlay(spans, lines["-" if sign == "-" else "+"], theme) if lines else spans))
-    return out
+    lines: dict[int, Line] = {}
+    for side in "-+":  # each is a text of its own; what both have takes its colours from the new one
+        places = [place for place, (sign, _) in enumerate(texts) if sign in (" ", side)]
+        code = _code("\n".join(texts[place][1] for place in places), language, theme.kind)
+        lines |= dict(zip(places, code, strict=False))
+    return [
+        (sign, number, _overlay(spans, lines[place], theme) if place in lines else spans)
+        for place, (sign, number, spans) in enumerate(rows)
+    ]
 
 
 def _overlay(marks: Sequence[Span], code: Line, theme: Theme) -> list[Span]:
     """The text with the backgrounds of the marks and the colours of the code."""
-    under = [theme.definition(name) if isinstance(name, str) else name for name, text in marks for _ in text]
+    under = [theme.definition(str(name)) for name, text in marks for _ in text]
     over = [style if isinstance(style, Style) else Style() for style, text in code for _ in text]
     styled = zip(plain(marks), map(_mix, under, [*over, *[Style()] * len(under)]), strict=False)
     return [(style, "".join(char for char, _ in run)) for style, run in groupby(styled, key=lambda pair: pair[1])]
 
 
 @lru_cache(maxsize=1024)
-def _mix(mark: str | Style, code: Style) -> Style:
-    under = mark if isinstance(mark, Style) else Style.parse(mark)
-    return Style(color=code.color or under.color, bgcolor=under.bgcolor, bold=under.bold, italic=code.italic)
+def _mix(mark: str, code: Style) -> Style:
+    return Style.parse(mark) + Style(color=code.color, italic=code.italic)
 
 
 @lru_cache(maxsize=32)
@@ -223,17 +228,10 @@ def _rows(diff: str) -> Iterator[_Row]:
                 yield "⋮", 0, ""
             seen = True
             old, new = int(hunk[1]), int(hunk[2])
-        elif not seen or text.startswith("\\"):
-            continue
-        elif text.startswith("-"):
-            yield "-", old, text[1:]
-            old += 1
-        elif text.startswith("+"):
-            yield "+", new, text[1:]
-            new += 1
-        elif text.startswith(" "):
-            yield " ", new, text[1:]
-            old, new = old + 1, new + 1
+        elif seen and text.startswith(("-", "+", " ")):
+            sign = text[0]
+            yield sign, old if sign == "-" else new, text[1:]
+            old, new = old + (sign != "+"), new + (sign != "-")
 
 
 def _mark_words(rows: Sequence[_Row]) -> list[_Marked]:
@@ -255,13 +253,11 @@ def _word_marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     if matcher.ratio() < _ALIKE:
         return [], []
-    left: list[Span] = []
-    right: list[Span] = []
-    for kind, a1, a2, b1, b2 in matcher.get_opcodes():
-        mark = "" if kind == "equal" else ".word"
-        left.append((f"diff.del{mark}", "".join(a[a1:a2])))
-        right.append((f"diff.add{mark}", "".join(b[b1:b2])))
-    return [s for s in left if s[1]], [s for s in right if s[1]]
+    marks = [("" if kind == "equal" else ".word", a[a1:a2], b[b1:b2]) for kind, a1, a2, b1, b2 in matcher.get_opcodes()]
+    return (
+        [(f"diff.del{mark}", "".join(words)) for mark, words, _ in marks if words],
+        [(f"diff.add{mark}", "".join(words)) for mark, _, words in marks if words],
+    )
 
 
 def _draw(sign: str, number: int, spans: list[Span], gutter: int, columns: int) -> Iterator[Line]:

@@ -14,9 +14,9 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.tool_lines import GLYPHS, diff_lines, looks_line, summary
+from cowork.frontends.repl.view.tool_lines import diff_lines, head_line, looks_line
 from cowork.frontends.styled import Line, Theme, beside, clip_line, plain, wrap
-from cowork.frontends.text import FEW, LOOKS, call_line
+from cowork.frontends.text import FEW, LOOKS
 
 Body = Callable[[int, Theme], list[Line]]
 _UNBOUNDED = 10_000  # columns: the viewer clips
@@ -91,21 +91,17 @@ def tree(events: Iterable[Event], agent: str = "main") -> list[AgentNode]:
 
 def _call_node(started: ToolStarted, ended: ToolEnded | None) -> AgentNode:
     record, display = (ended.record, ended.display) if ended else ({}, {})
-    status = str(record.get("status"))
-    style, glyph = GLYPHS.get(status, GLYPHS["success"]) if ended else ("accent", "○")
-    head: Line = [(style, f"{glyph} "), ("bold", one_line(started.name)), ("", f" {call_line(started)}")]
-    result = summary(record, display) if ended else "not finished"
     said, diff = str(record.get("text", "")), str(display.get("diff") or "")
     given = json.dumps(started.input, indent=1, ensure_ascii=False) if started.input else ""
     text = f"{given}\n{said}".strip()
     return AgentNode(
         f"{started.agent}:{started.tool_use_id}",
-        [*head, ("dim", f" · {result}")] if result else head,
+        head_line(started, record if ended else None, display, _UNBOUNDED),
         text,
         (lambda columns, theme: diff_lines(diff, columns, theme=theme))
         if diff
         else _plain_body(said if ended and started.family == "delegate" else text),
-        look=started.name if started.family in LOOKS and status == "success" else "",
+        look=started.name if started.family in LOOKS and record.get("status") == "success" else "",
     )
 
 
