@@ -31,7 +31,8 @@ class ChangedFiles:
         if self._tree.watch_files is None:
             yield
             return
-        files, written = await self._tree.watch_files(), dict(self._tree.written)
+        written = dict(self._tree.written)  # before the first look: others may write while it is taken
+        files = await self._tree.watch_files()
         finished = False
         try:
             yield
