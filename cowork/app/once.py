@@ -110,9 +110,9 @@ class _Once:
 
     def _output(self) -> Emit:
         if self.options.output != "text":
-            from cowork.frontends.json_output import JsonResult, JsonStream
+            from cowork.frontends.json_output import JsonOutput
 
-            return JsonResult(sys.stdout) if self.options.output == "json" else JsonStream(sys.stdout)
+            return JsonOutput(sys.stdout, stream=self.options.output == "stream-json")
         from cowork.frontends.text import TextOutput
 
         person = not self.options.non_interactive

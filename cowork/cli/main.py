@@ -84,11 +84,11 @@ def _tell_programs(argv: Sequence[str], reason: str, message: str) -> None:
 
     from cowork.app.result import result_object
     from cowork.core.events import RunEnded
-    from cowork.frontends.json_output import JsonResult, JsonStream
+    from cowork.frontends.json_output import JsonOutput
 
     result = result_object(reason, {"code": reason, "message": message})
-    write = JsonResult if output == "json" else JsonStream
-    write(sys.stdout)(RunEnded(result, id=1, at=round(time.time(), 3)))
+    ended = RunEnded(result, id=1, at=round(time.time(), 3))
+    JsonOutput(sys.stdout, stream=output == "stream-json")(ended)
 
 
 def _flushed(code: int) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cowork.core import events, format
 from cowork.core.blocks import Image, Json, Text, Thinking, as_object
 from cowork.core.events import Event, ToolEnded, ToolOutput, ToolStarted
+from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 from cowork.core.json_rpc import RpcError
 from cowork.core.ports import Answer, Question
@@ -27,11 +28,9 @@ _CHUNKS: dict[type, str] = {
     **dict.fromkeys((Thinking, events.ThinkingDelta), "agent_thought_chunk"),
 }
 _PEOPLE = ("user", "queue", "steer")
-_PATHS = ("file_path", "path")  # arguments that name a file
 TAIL = 4_000  # characters of a running command's output that are shown
 EVERY_S = 0.1  # between two updates of one running call
 ACTIONS = 6  # lines of what a child did
-Request = Callable[[str, Json], Awaitable[Json]]
 _OPTION_KINDS = {"once": "allow_once", "session": "allow_always", "always": "allow_always", "no": "reject_once"}
 
 
@@ -100,18 +99,10 @@ class Updates:
                 actions = self._actions.setdefault(event.agent, [])
                 if not actions or actions[-1] != event.action:
                     actions[:] = [*actions[1 - ACTIONS :], event.action]
-                yield from self._progress(event)
+                if call := self._task_calls.get(event.agent):
+                    yield _update(call, content=[text_content("\n".join(_progress(event, actions)))])
             case events.AgentEnded():
                 self._actions.pop(event.agent, None)
-
-    def _progress(self, event: events.AgentUpdated) -> Iterator[Json]:
-        """What a child does now, in the call that sent it out."""
-        counts = f"{format.plural(event.turns, 'turn')}, {format.plural(event.tool_calls, 'call')}"
-        used = f"{format.tokens(event.usage.total)} tokens, {format.money(event.cost_usd)}"
-        lines = [f"{event.subagent_id}: {counts}, {used}"]
-        lines += [f"- {format.one_line(action, 100)}" for action in self._actions[event.agent]]
-        if call := self._task_calls.get(event.agent):
-            yield _update(call, content=[text_content("\n".join(lines))])
 
     def _started(self, event: ToolStarted) -> Json:
         name = event.agent.rpartition("/")[2] + " · " if "/" in event.agent else ""
@@ -122,21 +113,19 @@ class Updates:
             "kind": KINDS.get(event.family, "other"),
             "status": "in_progress",
             "rawInput": event.input,
-            "locations": self.locations(event.input),
+            "locations": self._locations(event.input),
         }
         if parent := self._task_calls.get(event.agent):
             call["_meta"] = {"cowork": {"agent": event.agent, "parentToolCallId": parent}}
         return call
 
-    def locations(self, given: Json) -> list[Json]:
+    def _locations(self, given: Json) -> list[Json]:
         """The file a call is about, for an editor that follows along."""
-        for name in _PATHS:
-            path = given.get(name)
-            if isinstance(path, str) and path:
-                line = given.get("offset")
-                where: Json = {"path": str(self.root / path)}
-                return [where | {"line": line} if isinstance(line, int) and line > 0 else where]
-        return []
+        path, line = given.get("file_path") or given.get("path"), given.get("offset")
+        if not isinstance(path, str) or not path:
+            return []
+        where: Json = {"path": str(self.root / path)}
+        return [where | {"line": line} if isinstance(line, int) and line > 0 else where]
 
     def _output(self, event: ToolOutput) -> Iterator[Json]:
         before, shown_at = self._outputs.get(event.tool_use_id, ("", 0.0))
@@ -156,6 +145,14 @@ class Updates:
         content += [{"type": "content", "content": _image(image)} for image in event.images]
         status = "failed" if record.get("status") == "error" else "completed"
         return _update(event.tool_use_id, status=status, content=content)
+
+
+def _progress(event: events.AgentUpdated, actions: Sequence[str]) -> Iterator[str]:
+    """What a child does now, in the call that sent it out."""
+    counts = f"{format.plural(event.turns, 'turn')}, {format.plural(event.tool_calls, 'call')}"
+    used = f"{format.tokens(event.usage.total)} tokens, {format.money(event.cost_usd)}"
+    yield f"{event.subagent_id}: {counts}, {used}"
+    yield from (f"- {format.one_line(action, 100)}" for action in actions)
 
 
 def _update(call: str, **fields: object) -> Json:
@@ -201,61 +198,51 @@ def _diffs(diff: str, path: str) -> Iterator[Json]:
         yield {"type": "diff", "path": path, "oldText": None if "--- /dev/null" in head else old, "newText": new}
 
 
+@frozen
 class EditorQuestions:
     """Asks in one session. With `forms` the editor can also take free text."""
 
-    def __init__(self, session_id: str, root: Path, request: Request, *, forms: bool) -> None:
-        self._session_id = session_id
-        self._root = root
-        self._request = request
-        self._forms = forms
+    session_id: str
+    root: Path
+    request: Callable[[str, Json], Awaitable[Json]]
+    forms: bool
 
     async def ask(self, question: Question) -> Answer:
         """The person's answer; what the editor leaves unanswered is a no."""
         answers: list[str] = []
-        choice = None
         for step in steps_of(question):
             choice = await self.choose(step, question)
             if choice is None:
                 return Answer("no", "the user did not answer")
-            written = await self._written(choice, question) if choice.writes else ""
+            written = await self._ask_text(choice.label) if choice.writes and self.forms else ""
             if choice.answer == "no":
                 return Answer("no", written)
+            if question.kind != "questions":
+                return Answer(choice.answer, data=choice.data)
             answers.append(written or choice.label)
-        if choice is None:
-            return Answer("no")
-        data = {**choice.data, "answers": answers} if question.kind == "questions" else dict(choice.data)
-        return Answer(choice.answer, data=data)
+        return Answer("once", data={"answers": answers}) if answers else Answer("no")
 
     async def choose(self, step: Step, question: Question) -> Choice | None:
         """The choice that was made; None when the editor gave none."""
         # An editor has no $EDITOR to hand a plan to, and free text only where it has forms.
         known = [c for c in step.choices if not c.data.get("edit")]
-        offered = [c for c in known if not c.writes or c.answer == "no" or self._forms]
-        result = await self._answer(
-            "session/request_permission",
-            {
-                "sessionId": self._session_id,
-                "toolCall": self._call(question, step.title),
-                "options": [
-                    {"optionId": str(number), "name": choice.label, "kind": _OPTION_KINDS[choice.answer]}
-                    for number, choice in enumerate(offered)
-                ],
-            },
-        )
-        outcome = result.get("outcome")
-        picked = outcome.get("optionId") if isinstance(outcome, dict) else None
-        return next((c for number, c in enumerate(offered) if str(number) == picked), None)
+        able = [c for c in known if not c.writes or c.answer == "no" or self.forms]
+        offered = {str(number): choice for number, choice in enumerate(able)}
+        options = [{"optionId": n, "name": c.label, "kind": _OPTION_KINDS[c.answer]} for n, c in offered.items()]
+        call = {"toolCall": self._call(question, step.title), "options": options}
+        outcome = as_object((await self._request("session/request_permission", call)).get("outcome"))
+        picked = outcome.get("optionId")
+        return offered.get(picked) if isinstance(picked, str) else None
 
-    async def _answer(self, method: str, params: Json) -> Json:
+    async def _request(self, method: str, params: Json) -> Json:
         """What the editor answers; an editor that cannot ask leaves the question open."""
         try:
-            return as_object(await self._request(method, params))
+            return as_object(await self.request(method, {"sessionId": self.session_id, **params}))
         except RpcError:
             return {}
 
     def _call(self, question: Question, title: str) -> Json:
-        content = content_of(question.display, self._root)
+        content = content_of(question.display, self.root)
         if question.reason:
             content.append(text_content(question.reason))
         by = f"{question.agent.rpartition('/')[2]}: " if "/" in question.agent else ""
@@ -268,22 +255,12 @@ class EditorQuestions:
             "rawInput": question.input,
         }
 
-    async def _written(self, choice: Choice, question: Question) -> str:
-        """What the person writes beside a choice; nothing where the editor has no forms."""
-        if not self._forms:
-            return ""
-        result = await self._answer(
-            "elicitation/create",
-            {
-                "sessionId": self._session_id,
-                "mode": "form",
-                "message": choice.label,
-                "requestedSchema": {
-                    "type": "object",
-                    "properties": {"text": {"type": "string", "title": choice.label.rstrip(" …")}},
-                    "required": ["text"],
-                },
-            },
+    async def _ask_text(self, label: str) -> str:
+        """What the person writes beside a choice."""
+        field = {"type": "string", "title": label.rstrip(" …")}
+        schema = {"type": "object", "properties": {"text": field}, "required": ["text"]}
+        result = await self._request(
+            "elicitation/create", {"mode": "form", "message": label, "requestedSchema": schema}
         )
-        content = result.get("content") if result.get("action") == "accept" else None
-        return str(content.get("text") or "") if isinstance(content, dict) else ""
+        content = as_object(result.get("content")) if result.get("action") == "accept" else {}
+        return str(content.get("text") or "")

@@ -14,6 +14,7 @@ from cowork.frontends.repl.view.panels import ChildState, ended_line, new_child,
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.tool_lines import diff_lines
 from cowork.frontends.styled import WIDEST, Line, Theme, color_depth, guess_kind
+from cowork.frontends.text import draw
 
 _DIFF_ROWS = 24
 _EVERY = 0.1  # seconds between two frames
@@ -29,23 +30,17 @@ class TerminalText:
     def feed(self, text: str) -> str:
         """Take a piece of an answer; gives what of it is finished."""
         self._stream.feed(text)
-        return self._encode(self._stream.take(_columns(), self._theme))
+        return _encode(self._stream.take(min(WIDEST, _columns()), self._theme), self._theme)
 
     def end(self) -> str:
         """The rest of the answer; the next piece begins another."""
         stream, self._stream = self._stream, MarkdownStream()
-        return self._encode(stream.end(_columns(), self._theme))
+        return _encode(stream.end(min(WIDEST, _columns()), self._theme), self._theme)
 
     def diff(self, diff: str) -> str:
         """A diff with its colours."""
-        return self._encode(diff_lines(diff, _columns(), limit=_DIFF_ROWS, theme=self._theme))
-
-    def _encode(self, lines: Iterable[Line]) -> str:
-        return "".join(f"{self._theme.encode(line)}\n" for line in lines)
-
-
-def _columns() -> int:
-    return max(20, min(WIDEST, shutil.get_terminal_size().columns - 1))
+        lines = diff_lines(diff, min(WIDEST, _columns()), limit=_DIFF_ROWS, theme=self._theme)
+        return _encode(lines, self._theme)
 
 
 class TaskTree:
@@ -66,11 +61,10 @@ class TaskTree:
             case AgentStarted():
                 self._children[event.agent] = new_child(event, now)
             case AgentEnded() if child := self._children.pop(event.agent, None):
-                self._print(ended_line(child, event, self._columns, self._theme))
+                self._print(ended_line(child, event, _columns(), self._theme))
             case Notice() if event.agent == "main":
-                self._print(
-                    [[("warn" if event.level == "warning" else "dim", one_line(event.text, self._columns - 1))]]
-                )
+                style = "warn" if event.level == "warning" else "dim"
+                self._print([[(style, one_line(event.text, _columns() - 1))]])
             case _ if child := self._children.get(event.agent):
                 child.apply(event, now)
         if now - self._drawn >= _EVERY:
@@ -78,38 +72,33 @@ class TaskTree:
 
     def draw(self) -> None:
         """Draw those at work and the status line over the frame before."""
-        self._drawn = time.monotonic()
+        now = time.monotonic()
         rows = max(3, shutil.get_terminal_size().lines // 2)
-        lines = panels_lines(
-            list(self._children.values()), self._columns, rows, self._drawn, self._theme
-        ) if self._children else []  # fmt: skip
-        lines = [*lines, [("dim", one_line(self._status(), self._columns - 1))]]
-        self._write(self._over() + "".join(f"{self._theme.encode(line)}\n" for line in lines))
-        self._rows = len(lines)
+        children = list(self._children.values())
+        lines = panels_lines(children, _columns(), rows, now, self._theme) if children else []
+        lines = [*lines, [("dim", one_line(self._status(), _columns() - 1))]]
+        self._print(lines)
+        self._rows, self._drawn = len(lines), now
 
     def close(self) -> None:
         """Leave only what ended."""
-        self._write(self._over())
-
-    @property
-    def _columns(self) -> int:
-        return max(20, shutil.get_terminal_size().columns - 1)
+        self._print([])
 
     def _print(self, lines: list[Line]) -> None:
-        self._write(self._over() + "".join(f"{self._theme.encode(line)}\n" for line in lines))
-        self._drawn = 0.0
-
-    def _over(self) -> str:
-        """Back to the first row of the frame, with nothing below."""
-        up, self._rows = (f"\x1b[{self._rows}A" if self._rows else ""), 0
-        return f"{up}\r\x1b[J"
-
-    def _write(self, text: str) -> None:
-        self._out.flush()
-        self._out.buffer.write(text.encode("utf-8", "replace"))  # past what makes codes harmless: the theme did that
-        self._out.buffer.flush()
+        """Print lines that stay, over the frame before; the next event draws another below them."""
+        up = f"\x1b[{self._rows}A" if self._rows else ""
+        draw(self._out, f"{up}\r\x1b[J" + _encode(lines, self._theme))
+        self._rows, self._drawn = 0, 0.0
 
 
 def drawable(out: TextIO) -> bool:
     """Whether a live tree can be drawn there."""
     return out.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+def _columns() -> int:
+    return max(20, shutil.get_terminal_size().columns - 1)
+
+
+def _encode(lines: Iterable[Line], theme: Theme) -> str:
+    return "".join(f"{theme.encode(line)}\n" for line in lines)

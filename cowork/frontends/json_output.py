@@ -1,5 +1,4 @@
-"""Runs for programs: one object at the end, or one event a line. Everything is ASCII, so no byte of it can steer a
-terminal and no locale can spoil it."""
+"""Runs for programs. Everything is ASCII, so no byte of it can steer a terminal and no locale can spoil it."""
 
 from __future__ import annotations
 
@@ -9,28 +8,19 @@ from cowork.core.events import Event, RunEnded, to_dict
 from cowork.core.hygiene import ascii_json
 
 
-class JsonResult:
-    """`--output json`: the result of the run as one object."""
+class JsonOutput:
+    """`--output json`: the result of the run as one object; with `stream`, every event as it happens."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, RunEnded):
-            _write(self._out, event.result)
-
-
-class JsonStream:
-    """`--output stream-json`: every event as it happens, `run.ended` last."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
+    def __init__(self, out: TextIO, *, stream: bool) -> None:
+        self._out, self._stream = out, stream
 
     def __call__(self, event: Event) -> None:
-        _write(self._out, to_dict(event))
-
-
-def _write(out: TextIO, value: object) -> None:
-    # One write a line, so that lines of parallel writers to one file do not mix.
-    out.write(ascii_json(value, separators=(",", ":"), default=str) + "\n")
-    out.flush()
+        if self._stream:
+            value = to_dict(event)
+        elif isinstance(event, RunEnded):
+            value = event.result
+        else:
+            return
+        # One write a line, so that lines of parallel writers to one file do not mix.
+        self._out.write(ascii_json(value, separators=(",", ":"), default=str) + "\n")
+        self._out.flush()

@@ -92,10 +92,10 @@ class TextOutput:
             case events.RunEnded():
                 self._end(event.result)
             case _:
-                for text in _told(event):
-                    is_withdrawn = isinstance(event, events.RetryScheduled) and is_main and self._streamed
-                    self._progress(event, f"{text} The text above is withdrawn." if is_withdrawn else text)
-                if isinstance(event, events.RetryScheduled) and is_main:
+                withdrawn = isinstance(event, events.RetryScheduled) and is_main and self._streamed
+                for text in _describe(event):
+                    self._progress(event, f"{text} The text above is withdrawn." if withdrawn else text)
+                if withdrawn:
                     self._restart()
 
     def _tool(self, event: ToolEnded) -> None:
@@ -121,7 +121,7 @@ class TextOutput:
             return
         self._progress(event, told)
         if self._fold and self._rendering and diff and not self._quiet:
-            _draw(self._err, self._rendering.diff(str(diff)))
+            draw(self._err, self._rendering.diff(str(diff)))
 
     def _end_looks(self, agent: str) -> None:
         more = self._looks.pop(agent, [])[FEW:]
@@ -171,7 +171,7 @@ class TextOutput:
         if not text:
             return
         if self._rendering and self._live:
-            _draw(self._out, text)
+            draw(self._out, text)
         else:
             self._out.write(text)
             self._out.flush()
@@ -182,7 +182,7 @@ class TextOutput:
             self._print("\n")
 
 
-def _told(event: Event) -> Iterator[str]:
+def _describe(event: Event) -> Iterator[str]:
     """What is said of an event that needs no knowledge of those before it."""
     match event:
         case events.PromptAdded():
@@ -220,7 +220,7 @@ def _receipts(data: Json, turns: int | None) -> Iterator[str]:
         yield format.duration((data["duration_ms"] or 0) / 1000)
 
 
-def _draw(stream: TextIO, text: str) -> None:
+def draw(stream: TextIO, text: str) -> None:
     """Write what was made for a terminal past a stream that would show its colours as text."""
     stream.flush()
     if raw := getattr(stream, "buffer", None):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.core.events import Notice, RunEnded, SessionStarted, TextDelta, from_dict
-from cowork.frontends.json_output import JsonResult, JsonStream
+from cowork.frontends.json_output import JsonOutput
 
 RESULT = {"type": "result", "status": "success", "result": "done", "total_cost_usd": None}
 
@@ -26,14 +26,14 @@ class Counting(io.StringIO):
 def test_json_is_one_object_at_the_end() -> None:
     out = io.StringIO()
     for event in (SessionStarted(cwd="/"), TextDelta("d"), Notice("n"), RunEnded(RESULT)):
-        JsonResult(out)(event)
+        JsonOutput(out, stream=False)(event)
     assert json.loads(out.getvalue()) == RESULT
     assert out.getvalue().count("\n") == 1
 
 
 def test_stream_json_is_one_flushed_event_a_line_and_ends_with_the_result() -> None:
     out = Counting()
-    stream = JsonStream(out)
+    stream = JsonOutput(out, stream=True)
     events = [SessionStarted(id=1, cwd="/"), TextDelta(id=2, text="a\nb"), RunEnded(id=3, result=RESULT)]
     for number, event in enumerate(events, 1):
         stream(event)
@@ -48,7 +48,7 @@ def test_stream_json_is_one_flushed_event_a_line_and_ends_with_the_result() -> N
 @given(st.text())
 def test_any_text_survives_and_no_byte_can_steer_a_terminal(text: str) -> None:
     out = io.StringIO()
-    JsonStream(out)(TextDelta(text=text))
+    JsonOutput(out, stream=True)(TextDelta(text=text))
     assert out.getvalue().isascii()
     assert all(character.isprintable() for character in out.getvalue()[:-1])
     assert from_dict(json.loads(out.getvalue())) == TextDelta(text=text)
