@@ -28,24 +28,10 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvid
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from cowork import __version__
+from cowork.core import events
 from cowork.core.blocks import Json, Text, ToolUse, Usage
 from cowork.core.errors import UserError
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    ContextCompacted,
-    Event,
-    Notice,
-    PromptAdded,
-    QuestionAnswered,
-    QuestionAsked,
-    ReplyAdded,
-    RetryScheduled,
-    SessionStarted,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-)
+from cowork.core.events import Event
 
 MAIN = "main"
 FLUSH_S = 3.0  # a collector that does not answer holds up the end of a run no longer
@@ -127,46 +113,46 @@ class SpanSink:
     def __call__(self, event: Event) -> None:
         self._last = max(self._last, event.at)
         match event:
-            case SessionStarted():
+            case events.SessionStarted():
                 self._provider = _PROVIDERS.get(event.provider, event.provider)
-            case PromptAdded(agent="main") if (MAIN, "") in self._work:  # it joins the answer that is under way
+            case events.PromptAdded(agent="main") if (MAIN, "") in self._work:  # it joins the answer that is under way
                 self._note(event, "cowork.prompt", {"cowork.prompt.source": event.source})
-            case PromptAdded(agent="main"):
+            case events.PromptAdded(agent="main"):
                 self._begin_agent(event, MAIN, MAIN, self._above, event.text)
-            case AgentStarted():
+            case events.AgentStarted():
                 self._names[event.agent] = event.subagent_type
                 above = self._context(event.parent, event.tool_use_id)
                 self._begin_agent(event, event.subagent_type, event.subagent_id, above, event.prompt)
-            case ReplyAdded():
+            case events.ReplyAdded():
                 self._request(event)
-            case ToolStarted():
+            case events.ToolStarted():
                 self._call(event)
-            case ToolEnded() if (event.agent, event.tool_use_id) in self._work:
+            case events.ToolEnded() if (event.agent, event.tool_use_id) in self._work:
                 self._call_ended(event)
-            case AgentEnded():
+            case events.AgentEnded():
                 self._agent_ended(event, event.status, "" if event.status == "completed" else event.status)
-            case TurnEnded(agent="main"):
+            case events.TurnEnded(agent="main"):
                 failed = "" if event.reason == "completed" else str(event.error.get("code") or event.reason)
                 self._count_lost(event, event.cut_off)
                 self._agent_ended(event, event.reason, failed)
-            case Notice(code="request.cut_off"):
+            case events.Notice(code="request.cut_off"):
                 self._count_lost(event, event.data)
-            case RetryScheduled():
+            case events.RetryScheduled():
                 failed_chat = self._facts("chat") | {"error.type": event.kind}
                 self._count(event.agent, failed_chat, event.usage, event.cost_usd)
                 self._note(event, "", {"error.type": event.kind, "cowork.retry.attempt": event.attempt})
-            case ContextCompacted():
+            case events.ContextCompacted():
                 if event.usage.total:
                     self._count(event.agent, self._facts("chat"), event.usage, event.cost_usd)
                 sizes = {"cowork.tokens.before": event.tokens_before, "cowork.tokens.after": event.tokens_after}
                 self._note(event, "", {**sizes})
-            case QuestionAsked():
+            case events.QuestionAsked():
                 self._asked[event.question_id] = event.at
                 self._note(event, "", {"cowork.question.tool": str(event.question.get("tool", ""))})
-            case QuestionAnswered():
+            case events.QuestionAnswered():
                 self._waits.record(max(0.0, event.at - self._asked.pop(event.question_id, event.at)))
                 self._note(event, "", {"cowork.question.choice": event.choice})
-            case Notice(level="error" | "warning"):
+            case events.Notice(level="error" | "warning"):
                 self._note(event, "", {"cowork.notice.code": event.code})
 
     def traceparent(self, agent: str, tool_use_id: str) -> dict[str, str]:
@@ -208,14 +194,14 @@ class SpanSink:
             work.span.add_event(name or f"cowork.{event.type}", facts, _ns(event.at))
 
     def _begin_agent(
-        self, event: PromptAdded | AgentStarted, name: str, agent_id: str, above: Context, prompt: str
+        self, event: events.PromptAdded | events.AgentStarted, name: str, agent_id: str, above: Context, prompt: str
     ) -> None:
         facts = self._facts("invoke_agent") | {
             "gen_ai.agent.name": name,
             "gen_ai.agent.id": agent_id,
             "gen_ai.conversation.id": event.session_id,
         }
-        if isinstance(event, AgentStarted):
+        if isinstance(event, events.AgentStarted):
             facts["cowork.agent.depth"] = event.depth
             if event.model_id:
                 facts["gen_ai.request.model"] = event.model_id
@@ -229,7 +215,7 @@ class SpanSink:
         facts: _Facts = {"gen_ai.operation.name": operation}
         return facts | {"gen_ai.provider.name": self._provider} if self._provider else facts
 
-    def _request(self, event: ReplyAdded) -> None:
+    def _request(self, event: events.ReplyAdded) -> None:
         facts = self._facts("chat") | {"gen_ai.request.model": event.model}
         seen = _usage_facts(event.usage) | {
             "gen_ai.response.model": event.model,
@@ -257,7 +243,7 @@ class SpanSink:
         if work := self._work.get((agent, "")):
             work.usage, work.cost = work.usage + usage, work.cost + (cost or 0.0)
 
-    def _call(self, event: ToolStarted) -> None:
+    def _call(self, event: events.ToolStarted) -> None:
         facts: _Facts = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": event.name,
@@ -269,7 +255,7 @@ class SpanSink:
         key = (event.agent, event.tool_use_id)
         self._begin(key, f"execute_tool {event.name}", event.at, self._context(event.agent), facts)
 
-    def _call_ended(self, event: ToolEnded) -> None:
+    def _call_ended(self, event: events.ToolEnded) -> None:
         key = (event.agent, event.tool_use_id)
         error = event.record.get("error")
         failed = str(error.get("code", "error")) if isinstance(error, dict) else ""
