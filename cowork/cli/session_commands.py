@@ -21,7 +21,7 @@ from cowork.core.later import later
 
 with later(__name__):  # each command loads what it uses
     from cowork.app import exports
-    from cowork.reports.overview import overview, report_lines
+    from cowork.reports.overview import Overview, report_lines
     from cowork.reports.page import report_page
     from cowork.reports.watch import WatchServer
     from cowork.sessions import cost_report as costs
@@ -190,7 +190,7 @@ def report(
     html = html or (not json and output is not None and output.suffix.lower() in (".html", ".htm"))
     if pages and not (html and output):
         raise UserError("--pages needs a file to put the pages beside.", "cowork report --html -o report.html --pages")
-    found = overview(list_sessions(_folder(), paths.here() if here else None, empty=True), costs.days_of(since))
+    found = Overview(list_sessions(_folder(), paths.here() if here else None, empty=True), costs.days_of(since))
     if html:
         links = exports.export_beside(_folder(), output, found.session_ids()) if pages and output else {}
         _write(report_page(found.to_dict(), links), output)

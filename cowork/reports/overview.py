@@ -12,8 +12,7 @@ from typing import get_args
 
 from cowork.core import format
 from cowork.core.blocks import Json
-from cowork.core.frozen import frozen
-from cowork.sessions.cost import INTERRUPTED, Spending, TaskFigures, TaskRow, day_of, figures
+from cowork.sessions.cost import INTERRUPTED, Spending, TaskRow, day_of, figures
 from cowork.sessions.cost_report import DAY, By, CostRow, cost_report, noon_of
 from cowork.sessions.index import SessionEntry
 
@@ -25,27 +24,36 @@ _EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
 _NAME, _BAR, _ROWS = 24, 24, 6
 
 
-@frozen
 class Overview:
-    """Sessions of a stretch of days; every list has the greatest first, days are in order."""
+    """Figures of sessions over the last `days` days, or of all; every list has the greatest first, days in order."""
 
-    first_day: str
-    last_day: str
-    spent: Spending
-    before: Spending | None  # in the stretch before; None where there is none
-    rows: dict[By, tuple[CostRow, ...]]
-    days: tuple[CostRow, ...]  # each of them, also those without a session
-    tasks: TaskFigures
-    sessions: tuple[SessionEntry, ...]  # the dearest
-    session_count: int
-    slowest: tuple[TaskRow, ...]
-    dearest: tuple[TaskRow, ...]
-    failed: tuple[TaskRow, ...]  # newest first
+    def __init__(self, entries: Sequence[SessionEntry], days: int | None, now: float | None = None) -> None:
+        moment = time.time() if now is None else now
+        reports = {by: cost_report(entries, by, days, moment) for by in get_args(By)}
+        first = reports["day"].first_day
+        used = [e for e in entries if e.prompts and day_of(e.last_used) >= first]
+        tasks = [task for e in entries for task in e.tasks() if day_of(task.started) >= first]
+        by_model = reports["model"].rows
+        by_session = {row.name: row.spent.known_usd for row in reports["session"].rows}
+        self.first_day, self.last_day = first, day_of(moment)
+        self.spent = sum((row.spent for row in by_model), Spending())
+        # In the stretch before; None where there is none.
+        self.before = sum((row.before for row in by_model if row.before), Spending()) if days else None
+        self.rows = {by: reports[by].rows for by in ("agent", "model", "repo")}
+        self.days = _every_day(reports["day"].rows, first, moment)  # also those without a session
+        self.tasks = figures(tasks)
+        self.session_count = len(used)
+        self.dearest_sessions = sorted(used, key=lambda e: -by_session.get(e.id, 0.0))[:SHOWN]
+        self.standouts = {
+            "slowest": sorted((t for t in tasks if t.status != INTERRUPTED), key=lambda t: -t.duration_ms)[:SHOWN],
+            "dearest": sorted((t for t in tasks if t.cost_usd), key=lambda t: -(t.cost_usd or 0))[:SHOWN],
+            "failed": sorted((t for t in tasks if t.failed), key=lambda t: -t.started)[:SHOWN],
+        }
 
     def session_ids(self) -> list[str]:
         """The sessions that are named in it."""
-        tasks = (*self.slowest, *self.dearest, *self.failed)
-        return list(dict.fromkeys([*(entry.id for entry in self.sessions), *(task.session_id for task in tasks)]))
+        tasks = (task for rows in self.standouts.values() for task in rows)
+        return list(dict.fromkeys([*(e.id for e in self.dearest_sessions), *(task.session_id for task in tasks)]))
 
     def to_dict(self) -> Json:
         return {
@@ -57,37 +65,9 @@ class Overview:
             "tasks": self.tasks.to_dict(),
             "days": [{"day": row.name, **row.to_dict()} for row in self.days],
             **{f"by_{by}": [{"name": r.name, **r.to_dict()} for r in rows] for by, rows in self.rows.items()},
-            "dearest_sessions": [{name: getattr(entry, name) for name in _SESSION_FACTS} for entry in self.sessions],
-            "slowest_tasks": [task.to_dict() for task in self.slowest],
-            "dearest_tasks": [task.to_dict() for task in self.dearest],
-            "failed_tasks": [task.to_dict() for task in self.failed],
+            "dearest_sessions": [{name: getattr(e, name) for name in _SESSION_FACTS} for e in self.dearest_sessions],
+            **{f"{name}_tasks": [task.to_dict() for task in rows] for name, rows in self.standouts.items()},
         }
-
-
-def overview(entries: Sequence[SessionEntry], days: int | None, now: float | None = None) -> Overview:
-    """Figures of these sessions over the last `days` days; None counts all of them."""
-    moment = time.time() if now is None else now
-    reports = {by: cost_report(entries, by, days, moment) for by in get_args(By)}
-    first = reports["day"].first_day
-    used = [e for e in entries if e.prompts and day_of(e.last_used) >= first]
-    tasks = [task for e in entries for task in e.tasks() if day_of(task.started) >= first]
-    ended = [task for task in tasks if task.status != INTERRUPTED]
-    by_model = reports["model"].rows
-    by_session = {row.name: row.spent.known_usd for row in reports["session"].rows}
-    return Overview(
-        first_day=first,
-        last_day=day_of(moment),
-        spent=sum((row.spent for row in by_model), Spending()),
-        before=sum((row.before for row in by_model if row.before), Spending()) if days else None,
-        rows={by: reports[by].rows for by in ("agent", "model", "repo")},
-        days=_every_day(reports["day"].rows, first, moment),
-        tasks=figures(tasks),
-        sessions=tuple(sorted(used, key=lambda e: -by_session.get(e.id, 0.0))[:SHOWN]),
-        session_count=len(used),
-        slowest=tuple(sorted(ended, key=lambda t: -t.duration_ms)[:SHOWN]),
-        dearest=tuple(t for t in sorted(tasks, key=lambda t: -(t.cost_usd or 0))[:SHOWN] if t.cost_usd),
-        failed=tuple(sorted((t for t in tasks if t.failed), key=lambda t: -t.started)[:SHOWN]),
-    )
 
 
 def _every_day(rows: Sequence[CostRow], first: str, now: float) -> tuple[CostRow, ...]:
@@ -103,11 +83,8 @@ def _every_day(rows: Sequence[CostRow], first: str, now: float) -> tuple[CostRow
 def report_lines(found: Overview) -> Iterator[str]:
     """The overview for a terminal of 80 columns."""
     stretch = f"{found.first_day or 'the first session'} to {found.last_day}"
-    head = [
-        _usd(found.spent),
-        f"{format.tokens(found.spent.usage.total)} tokens",
-        format.plural(found.session_count, "session"),
-    ]
+    used = f"{format.tokens(found.spent.usage.total)} tokens"
+    head = [_usd(found.spent), used, format.plural(found.session_count, "session")]
     if (change := CostRow("", found.spent, found.before).change) is not None:
         head.append(f"{'▲' if change > 0 else '▼'} {abs(change):.0%} against the days before")
     yield f"{stretch}: {' · '.join(head)}"
@@ -116,9 +93,9 @@ def report_lines(found: Overview) -> Iterator[str]:
     most = max(found.days, key=lambda row: row.spent.known_usd)
     curve = sparkline([row.spent.known_usd for row in found.days])
     yield f"\nby day    {curve}  most {_usd(most.spent)} on {most.name}"
-    for title, rows in (("agent", found.rows["agent"]), ("model", found.rows["model"]), ("folder", found.rows["repo"])):
-        yield f"\nby {title}"
-        yield from _bars(rows, folder=title == "folder")
+    for by, rows in found.rows.items():
+        yield f"\nby {'folder' if by == 'repo' else by}"
+        yield from _bars(rows, folder=by == "repo")
     yield from _tasks(found)
 
 
@@ -162,7 +139,8 @@ def _tasks(found: Overview) -> Iterator[str]:
     for name, value in (("p50", tasks.p50_s), ("p95", tasks.p95_s), ("max", tasks.max_s)):
         facts += [f"{name} {format.duration(value)}"] if value is not None else []
     yield f"\n{format.plural(tasks.tasks, 'task')}: {' · '.join(facts)}"
-    for title, rows in (("slowest", found.slowest), ("dearest", found.dearest), ("failed last", found.failed)):
+    for name, rows in found.standouts.items():
+        title = "failed last" if name == "failed" else name
         yield from [f"\n{title}", *map(_task_line, rows[:_ROWS])] if rows else ()
     yield "\n`cowork tasks show ID` prints one of them with its conversation."
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cowork.core.events import AgentEnded, ReplyAdded, SessionStarted
-from cowork.reports.overview import bar, overview, report_lines, sparkline
+from cowork.reports.overview import Overview, bar, report_lines, sparkline
 from cowork.reports.page import report_page
 from cowork.sessions.index import list_sessions
 from cowork.sessions.log.writer import SessionLog
@@ -46,7 +46,7 @@ def sessions(tmp_path):
 
 
 def test_the_stretch_of_days_decides_what_counts(sessions):
-    found = overview(list_sessions(sessions, empty=True), 30, NOW)
+    found = Overview(list_sessions(sessions, empty=True), 30, NOW)
     assert (found.session_count, found.tasks.tasks, found.tasks.failed) == (2, 6, 3)
     assert found.spent.known_usd == pytest.approx(0.098 * 4)
     assert [(row.name, round(row.spent.known_usd, 3)) for row in found.rows["repo"]] == [
@@ -57,17 +57,17 @@ def test_the_stretch_of_days_decides_what_counts(sessions):
     assert sum(row.spent.known_usd for row in found.days) == pytest.approx(found.spent.known_usd)
     assert found.before is not None
     assert found.before.known_usd == pytest.approx(0.98)
-    assert {task.session_id for task in found.slowest[:3]} == {"bbb"}
-    assert {task.session_id for task in found.failed} == {"bbb"}
+    assert {task.session_id for task in found.standouts["slowest"][:3]} == {"bbb"}
+    assert {task.session_id for task in found.standouts["failed"]} == {"bbb"}
     assert (found.tasks.p50_s, found.tasks.p95_s) == (1.0, 90.0)
-    everything = overview(list_sessions(sessions, empty=True), None, NOW)
+    everything = Overview(list_sessions(sessions, empty=True), None, NOW)
     assert (everything.session_count, everything.before) == (3, None)
     assert set(everything.session_ids()) == {"aaa", "bbb", "ccc"}
     assert json.loads(json.dumps(everything.to_dict()))["sessions"] == 3
 
 
 def test_the_terminal_shows_bars_as_long_as_their_part(sessions):
-    lines = list(report_lines(overview(list_sessions(sessions, empty=True), 30, NOW)))
+    lines = list(report_lines(Overview(list_sessions(sessions, empty=True), 30, NOW)))
     (shop,) = [line for line in lines if line.startswith("  shop")]
     (web,) = [line for line in lines if line.startswith("  web")]
     assert (shop.count("█"), web.count("█")) == (8, 24)
@@ -78,7 +78,7 @@ def test_the_terminal_shows_bars_as_long_as_their_part(sessions):
 
 
 def test_nothing_kept_is_a_short_report(tmp_path):
-    found = overview([], 30, NOW)
+    found = Overview([], 30, NOW)
     assert list(report_lines(found)) == [f"{found.first_day} to {found.last_day}: $0.00 · 0 tokens · 0 sessions"]
     "".join(report_page(found.to_dict(), {}))
 
@@ -86,7 +86,7 @@ def test_nothing_kept_is_a_short_report(tmp_path):
 def test_sessions_of_tomorrow_are_no_traceback(tmp_path):
     """A clock that was set back."""
     keep(tmp_path, "k3vq7m2a9xyz", days_ago=-30)
-    lines = list(report_lines(overview(list_sessions(tmp_path, empty=True), None, NOW)))
+    lines = list(report_lines(Overview(list_sessions(tmp_path, empty=True), None, NOW)))
     assert "1 session" in lines[0]
 
 
