@@ -22,22 +22,13 @@ class _AtifWriter(Story):
     def __init__(self, events: Sequence[Event]) -> None:
         super().__init__(events)
         self._session = events[-1].session_id if events else ""
-        self._about = SessionStarted()
-        self._own: dict[str, list[PromptAdded | ReplyAdded | ContextCompacted]] = {}
+        self._about = next((e for e in reversed(self.events) if isinstance(e, SessionStarted)), SessionStarted())
         self._children: dict[str, dict[str, AgentStarted]] = {}  # parent -> path -> its first start
-        for event in self.events:
-            match event:
-                case SessionStarted():
-                    self._about = event
-                case AgentStarted():
-                    self._children.setdefault(event.parent, {}).setdefault(event.agent, event)
-                case PromptAdded() | ReplyAdded():
-                    self._own.setdefault(event.agent, []).append(event)
-                case ContextCompacted(summary=summary) if summary:
-                    self._own.setdefault(event.agent, []).append(event)
+        for start in self.starts:
+            self._children.setdefault(start.parent, {}).setdefault(start.agent, start)
 
     def trajectory(self, path: str, started: AgentStarted | None = None) -> Json:
-        kept = [self._step(event) for event in self._own.get(path, ())]
+        kept = [step for event in self.events if event.agent == path and (step := self._step(event))]
         steps = kept or [{"source": "user", "message": started.prompt if started else ""}]  # there must be one
         for number, step in enumerate(steps, 1):
             step["step_id"] = number
@@ -58,28 +49,29 @@ class _AtifWriter(Story):
     def _agent(self, started: AgentStarted | None) -> Json:
         about = self._about
         agent: Json = {"name": "cowork", "version": about.version or "unknown"}
-        model = (started.model_id or started.model) if started else about.model
-        if model:
+        if model := (started.model_id or started.model) if started else about.model:
             agent["model_name"] = model
+        names = ("subagent_type", "description", "depth") if started else ("provider", "cwd", "branch", "mode")
+        agent["extra"] = {name: getattr(started or about, name) for name in names}
         if started:
-            extra = {"subagent_type": started.subagent_type, "description": started.description, "depth": started.depth}
-            agent["extra"] = extra | {"status": self.end_of(started.agent)}
-        else:
-            agent["extra"] = {"provider": about.provider, "cwd": about.cwd, "branch": about.branch, "mode": about.mode}
+            agent["extra"]["status"] = self.end_of(started.agent)
         return agent
 
-    def _step(self, event: PromptAdded | ReplyAdded | ContextCompacted) -> Json:
-        step: Json = {"timestamp": datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds")}
+    def _step(self, event: Event) -> Json | None:
         match event:
             case PromptAdded():
                 source = "system" if event.source == "system" else "user"  # who else speaks to a model is its user
-                step |= {"source": source, "message": event.text}
                 extra = {"context": event.context, "prompt_source": event.source, "images": len(event.images)}
-                return step | {"extra": {name: value for name, value in extra.items() if value}}
-            case ContextCompacted():
+                known = {name: value for name, value in extra.items() if value}
+                step: Json = {"source": source, "message": event.text, "extra": known}
+            case ContextCompacted(summary=summary) if summary:
                 extra = {"compaction": event.trigger, "tokens_before": event.tokens_before}
-                return step | {"source": "system", "message": event.summary, "extra": extra}
-        return step | self._reply(event)
+                step = {"source": "system", "message": summary, "extra": extra}
+            case ReplyAdded():
+                step = self._reply(event)
+            case _:
+                return None
+        return {"timestamp": datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds"), **step}
 
     def _reply(self, event: ReplyAdded) -> Json:
         calls = [block for block in event.content if isinstance(block, ToolUse)]
@@ -105,9 +97,9 @@ class _AtifWriter(Story):
 
     def _result(self, agent: str, call: ToolUse) -> Json:
         record = self.results[agent, call.id].record
-        out: Json = {"source_call_id": call.id, "content": str(record.get("text", ""))}
-        out["extra"] = {"status": record.get("status", "")}
-        sent = [p for p, first in self._children.get(agent, {}).items() if first.tool_use_id == call.id]
+        extra = {"status": record.get("status", "")}
+        out: Json = {"source_call_id": call.id, "content": str(record.get("text", "")), "extra": extra}
+        sent = [path for path, first in self._children.get(agent, {}).items() if first.tool_use_id == call.id]
         if sent:
             out["subagent_trajectory_ref"] = [
                 {"trajectory_id": f"{self._session}/{path}", "session_id": self._session} for path in sent
