@@ -10,7 +10,6 @@ import hashlib
 import html
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ _LEFT_OUT = {
 _UNSHOWN = frozenset({"todo.updated", "run.ended"})
 _SHOWN_ELSEWHERE = ("output", "lines", "paths", "path", "added", "removed", "total", "files")  # it is in the text too
 _CONTENTS = ("text", "label", "line", "prompt", "description", "summary", "cwd", "branch", "message", "files")
+_BLOCK_CONTENTS = ("text", "thinking", "malformed", "data")
 
 
 def session_page(events: Sequence[Event], *, redact: bool = False) -> Iterator[str]:
@@ -55,8 +55,7 @@ def report_page(data: Json, links: Mapping[str, str]) -> Iterator[str]:
 
 def live_page(facts: Json) -> str:
     """A page that asks its server for the events and goes on asking."""
-    title = f"Session {facts['id']}"
-    return "".join(page(title, _SESSION, [facts], connect="'self'"))
+    return "".join(page(f"Session {facts['id']}", _SESSION, [facts], connect="'self'"))
 
 
 def page(title: str, scripts: Sequence[str], data: Iterable[Json], connect: str = "'none'") -> Iterator[str]:
@@ -79,7 +78,6 @@ def page(title: str, scripts: Sequence[str], data: Iterable[Json], connect: str 
     yield f"<script>{script}</script>\n</body>\n</html>\n"
 
 
-@cache
 def _asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
 
@@ -134,8 +132,7 @@ class Packer:
 def slim(event: Event) -> Json:
     """The event without what the page does not show or finds elsewhere."""
     raw = to_dict(event)
-    del raw["session_id"]
-    for name in _LEFT_OUT.get(event.type, ()):
+    for name in ("session_id", *_LEFT_OUT.get(event.type, ())):
         raw.pop(name, None)
     match event.type:
         case "reply.added":
@@ -144,8 +141,7 @@ def slim(event: Event) -> Json:
         case "tool.ended":
             _slim_result(raw)
         case "question.asked":
-            asked = raw["question"]
-            raw["question"] = {name: asked.get(name, "") for name in ("title", "tool", "line")}
+            raw["question"] = {name: raw["question"].get(name, "") for name in ("title", "tool", "line")}
         case "agent.ended":
             raw["record"] = {}
     return raw
@@ -176,19 +172,9 @@ def _slim_result(raw: Json) -> None:
 
 def _blank(raw: Json) -> None:
     """Leave out what people, models and tools said; how much, when and at what price stays."""
-    for name in _CONTENTS:
-        if raw.get(name):
-            raw[name] = _size_of(raw[name])
-    if "images" in raw:
-        raw["images"] = []
-    if "error" in raw:
-        raw["error"] = {}
-    for block in raw.get("content", ()):
-        for name in ("text", "thinking", "malformed", "data"):
-            if block.get(name):
-                block[name] = _size_of(block[name])
-        if "input" in block:
-            block["input"] = {}
+    for part, names in ((raw, _CONTENTS), *((block, _BLOCK_CONTENTS) for block in raw.get("content", ()))):
+        part |= {name: _size_of(part[name]) for name in names if part.get(name)}
+        part |= {name: empty for name, empty in (("images", []), ("error", {}), ("input", {})) if name in part}
     if "record" in raw:
         raw["record"]["text"] = _size_of(raw["record"].get("text") or "")
         raw["display"] = {}
