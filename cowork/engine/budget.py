@@ -240,36 +240,10 @@ class Accounts:
 # ---------------------------------------------------------------- how many may run at once
 
 
-class SlotPool:
-    """At most `size` holders at once; those who wait get theirs in the order they came."""
-
-    def __init__(self, size: int) -> None:
-        self.taken = 0
-        self.waiting = 0
-        self._free = asyncio.Semaphore(size)
-
-    @property
-    def full(self) -> bool:
-        return self._free.locked()
-
-    async def take(self) -> None:
-        """Take a slot, waiting for one if need be; where the pool is not full, nothing else runs meanwhile."""
-        self.waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self.waiting -= 1
-        self.taken += 1
-
-    def release(self) -> None:
-        self.taken -= 1
-        self._free.release()
-
-
 class Slot:
-    """What one agent holds of a pool: a slot, or none yet."""
+    """What one agent holds of a pool of those that may run at once: a slot, or none yet."""
 
-    def __init__(self, pool: SlotPool) -> None:
+    def __init__(self, pool: asyncio.Semaphore) -> None:
         self.held = False
         self._pool = pool
         self._loans = 0
@@ -277,7 +251,7 @@ class Slot:
 
     async def take(self) -> None:
         if not self.held:
-            await self._pool.take()
+            await self._pool.acquire()
             self.held = True
 
     def release(self) -> None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost, cost_since, outcome_of
 from cowork.core.errors import ProviderError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Reply, Request, Retry, ToolSpec, Used
-from cowork.engine.budget import BudgetExceeded, Reservation, Slot, SlotPool
+from cowork.engine.budget import BudgetExceeded, Reservation, Slot
 from cowork.engine.metering import NOTHING, Cost, RequestMeter, upper_bound_tokens
 from cowork.engine.runner import Runner
 
 if TYPE_CHECKING:
     from cowork.engine.assembly import AgentSpec
+    from cowork.engine.subagents.children import Subagents
 
 Compact = Callable[["Agent", str], Awaitable[bool]]
 
@@ -30,17 +31,6 @@ CUT_OFF = "it was cut off {}; write less in one call"
 REFUSED, REFUSED_IN_PART = "The model refused to answer.", "The model declined to answer in full."
 MAX_PAUSES = 8
 PEOPLE = ("user", "queue", "steer")  # the sources of prompts that somebody typed
-
-
-class Children(Protocol):
-    """What the loop asks about the children of its agent."""
-
-    slots: SlotPool
-
-    async def wait(self, path: str) -> bool: ...  # for a background child of that agent; False when it has none
-    def pending(self, path: str) -> Sequence[str]: ...  # its children at work, a line each
-    def is_stopped(self, path: str) -> bool: ...  # whether an agent above it was told to stop
-    def specs(self, agent: Agent) -> tuple[ToolSpec, ...]: ...  # its tools as its model is told of them
 
 
 @dataclass(slots=True)
@@ -76,7 +66,7 @@ class Outcome:
 class Agent:
     """A conversation with one model and one set of tools. It knows its ports and nobody else."""
 
-    def __init__(self, spec: AgentSpec, runner: Runner, children: Children, compact: Compact | None = None) -> None:
+    def __init__(self, spec: AgentSpec, runner: Runner, children: Subagents, compact: Compact | None = None) -> None:
         self.spec, self.runner, self.children = spec, runner, children
         self.path, self.provider, self.system = spec.path, spec.provider, spec.system
         self.transcript, self.ledger = spec.transcript, spec.ledger

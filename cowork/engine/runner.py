@@ -21,7 +21,6 @@ from cowork.core.hooks import HookEvent, Hooks, HookVerdict, NoHooks
 from cowork.core.later import later
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
-from cowork.engine.budget import SlotPool
 from cowork.engine.clip import clip, file_name
 from cowork.engine.hook_points import HookPoints, weighed
 from cowork.tools.arguments import check
@@ -86,7 +85,7 @@ class Runner:
         self._emit, self._permit, self._prepare = ports.emit, ports.permit, ports.prepare
         self._workspace = workspace
         self._failures: dict[str, int] = {}
-        self._slots = SlotPool(AT_ONCE)
+        self._slots = asyncio.Semaphore(AT_ONCE)
 
     @cached_property
     def changed(self) -> ChangedFiles:
@@ -140,13 +139,10 @@ class Runner:
         """The call, once there is a place for it: a model may ask for hundreds in one reply."""
         if (tool := self.tools.get(call.name)) and tool.family == "delegate":
             return await self._one(call, judged)
-        if self._slots.full:
+        if self._slots.locked():
             judged = None  # the person may have changed the rules before it is its turn
-        await self._slots.take()
-        try:
+        async with self._slots:
             return await self._one(call, judged)
-        finally:
-            self._slots.release()
 
     async def _one(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         """Start, run and end one call; cancelling it ends it too."""

@@ -188,7 +188,7 @@ async def test_a_killed_child_makes_no_more_requests_and_keeps_its_words(stage: 
     assert given["data"]["result"] == "half"
     assert [e.status for e in story.of(AgentEnded)] == ["aborted"]
     assert stage.subagents.running == {}
-    assert stage.subagents.slots.taken == 0
+    assert stage.all_slots_free
 
 
 async def test_a_child_killed_before_its_first_step_is_aborted_too(stage: Stage) -> None:
@@ -231,7 +231,7 @@ async def test_interrupting_the_parent_takes_every_child_along(stage: Stage) -> 
     ended = [e for e in stage.events if isinstance(e, AgentEnded)]
     assert [e.status for e in ended] == ["aborted", "aborted"]
     assert violations(stage.agent.transcript.messages()) == []
-    assert stage.subagents.slots.taken == 0
+    assert stage.all_slots_free
 
 
 async def test_timeouts_say_how_long(stage: Stage) -> None:

@@ -175,7 +175,8 @@ class Round:
         assert [v for r in self.provider.requests for v in violations(r.messages)] == []
         assert self.dialogs.current is None
         subagents = self.stage.subagents
-        assert (subagents.running, subagents.slots.taken, subagents.slots.waiting) == ({}, 0, 0)
+        assert subagents.running == {}
+        assert self.stage.all_slots_free
         assert subagents._background == {}
         for ledger in subagents._ledger.chain():
             assert (ledger.reserved, ledger._clocks) == ([], [])

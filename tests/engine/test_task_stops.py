@@ -166,7 +166,7 @@ async def test_a_parent_that_is_killed_does_not_stand_in_line_again(stage: Stage
     assert list(stage.subagents.running) == ["gamma-2"]
     stage.subagents.kill("gamma-2")
     await running
-    assert stage.subagents.slots.taken == 0
+    assert stage.all_slots_free
 
 
 async def test_a_child_that_waits_for_its_background_child_gives_its_place(stage: Stage) -> None:
@@ -180,7 +180,7 @@ async def test_a_child_that_waits_for_its_background_child_gives_its_place(stage
     story = await asyncio.wait_for(stage.play("go", [turn(task("alpha", "one")), say("ok")], children), 10)
     assert story.outcome.text == "ok"
     assert [r["data"]["result"] for r in task_records(stage)] == ["all in"]
-    assert stage.subagents.slots.taken == 0
+    assert stage.all_slots_free
 
 
 async def test_a_child_killed_in_line_took_no_time_and_spent_nothing(stage: Stage) -> None:
@@ -199,7 +199,7 @@ async def test_a_child_killed_in_line_took_no_time_and_spent_nothing(stage: Stag
     )
     stage.subagents.kill("explore-1")
     await running
-    assert stage.subagents.slots.taken == 0
+    assert stage.all_slots_free
 
 
 async def test_asking_a_child_to_finish_is_told_as_an_early_end(stage: Stage) -> None:
@@ -238,7 +238,7 @@ async def test_a_stopped_tree_leaves_no_reservation_and_no_place(stage: Stage) -
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert (stage.subagents.slots.taken, stage.subagents.slots.waiting) == (0, 0)
+    assert stage.all_slots_free
     assert stage.subagents.running == {}
     reservation = await asyncio.wait_for(stage.subagents._ledger.reserve(20_000, None), 30)
     reservation.settle(Usage(), 0.0)

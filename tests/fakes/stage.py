@@ -185,6 +185,12 @@ class Stage:
         outcome = await self.agent.run(Prompt(prompt))
         return self.story(outcome)
 
+    @property
+    def all_slots_free(self) -> bool:
+        """Whether no agent holds a slot or waits for one."""
+        slots = self.subagents.slots
+        return slots._value == self.settings.max_concurrent and not slots._waiters
+
     def story(self, outcome: Outcome) -> Story:
         requests = list(self.provider.requests) + list(getattr(self.light, "requests", ()))  # type: ignore[attr-defined]
         return Story(self.events, requests, outcome, self)

@@ -19,7 +19,7 @@ from cowork.core.later import later
 from cowork.core.ports import AgentDef, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.engine.assembly import AgentSpec, Isolation, Services, build_agent, rights_of, with_agents
-from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits, SlotPool
+from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
 from cowork.engine.loop import REPORT_NOW, Agent, Prompt
 from cowork.engine.subagents.order import Assignment, OrderCheck
@@ -45,7 +45,7 @@ class Subagents:
         self.settings = settings
         self.running: dict[str, Child] = {}  # by subagent_id
         self.accounts = Accounts()
-        self.slots = SlotPool(settings.max_concurrent)
+        self.slots = asyncio.Semaphore(settings.max_concurrent)  # taken in the order they are asked for
         self._number = first_number
         self._agents: dict[str, Agent] = {}  # by path
         self._finished: dict[str, Transcript] = {}  # the latest, by path
@@ -246,7 +246,7 @@ class Subagents:
         return self.services.isolate(self.services, id)
 
     async def _announce(self, child: Child, tool_use_id: str) -> None:
-        if self.slots.full:
+        if self.slots.locked():
             child.status = "waiting"
         else:
             await child.agent.slot.take()
