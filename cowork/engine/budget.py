@@ -10,17 +10,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
-from cowork.core.blocks import Json, Usage, add_cost
+from cowork.core.blocks import Usage, add_cost
 from cowork.core.format import money
 from cowork.core.frozen import frozen
-from cowork.core.later import later
-from cowork.core.ports import ToolRecord
 
-with later(__name__):
-    from cowork.engine.subagents.child import Child
-    from cowork.engine.subagents.result import ChildResult, view_002
+Settle = Callable[[Usage, float | None, bool], None]
 
 NEAR = 0.8  # the part of a limit at which people are told
 
@@ -37,27 +32,6 @@ class Limits:
 
 class BudgetExceeded(Exception):
     """A limit of tokens, cost, time or executions was hit."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
-
-@dataclass(slots=True, eq=False)
-class Reservation:
-    """Room for one request, in this ledger and all above it."""
-
-    ledger: Ledger
-    tokens: int
-    cost_usd: float
-
-    def settle(self, usage: Usage, cost_usd: float | None, *, estimated: bool = False) -> None:
-        """Book what the request really used and let those who wait look again."""
-        for ledger in self.ledger.chain():
-            ledger.book(usage, cost_usd, estimated=estimated)
-            ledger.reserved.remove(self)
-            ledger.settled.set()  # all who wait look again
-            ledger.settled.clear()
 
 
 class Ledger:
@@ -78,7 +52,7 @@ class Ledger:
         self.executions = 0
         self._seconds = 0.0  # of finished work, for limits on the sum of children's time
         self._clocks: list[tuple[float, Callable[[], None]]] = []  # when work under way began, and whom to tell
-        self.reserved: list[Reservation] = []
+        self.reserved: list[tuple[int, float]] = []  # tokens and cost of each request in flight
         self.settled = asyncio.Event()
 
     def chain(self) -> list[Ledger]:
@@ -115,14 +89,25 @@ class Ledger:
         ]
         return min(ends, default=None)
 
-    async def reserve(self, tokens: int, cost_usd: float | None) -> Reservation:
-        """Room for a request that may use this much; waits near a limit, raises BudgetExceeded at it."""
-        wanted = Reservation(self, tokens, cost_usd or 0.0)
-        while blocker := next((ledger for ledger in self.chain() if not ledger._has_room(wanted)), None):
+    async def reserve(self, tokens: int, cost_usd: float | None) -> Settle:
+        """Make room for a request that may use this much; waits near a limit, raises BudgetExceeded at it.
+
+        What this gives is called with what the request really used.
+        """
+        wanted = (tokens, cost_usd or 0.0)
+        while blocker := next((ledger for ledger in self.chain() if not ledger._has_room(*wanted)), None):
             await blocker.settled.wait()
         for ledger in self.chain():
             ledger.reserved.append(wanted)
-        return wanted
+
+        def settle(usage: Usage, cost_usd: float | None, estimated: bool = False) -> None:
+            for ledger in self.chain():
+                ledger.book(usage, cost_usd, estimated=estimated)
+                ledger.reserved.remove(wanted)
+                ledger.settled.set()  # all who wait look again
+                ledger.settled.clear()
+
+        return settle
 
     def start_execution(self) -> None:
         """Count one more child, here and above."""
@@ -134,7 +119,7 @@ class Ledger:
             ledger.executions += 1
 
     def book(self, usage: Usage, cost_usd: float | None, *, estimated: bool = False) -> None:
-        """Add spending to this ledger alone; `Reservation.settle` walks the chain."""
+        """Add spending to this ledger alone; settling a request walks the chain."""
         self.usage = self.usage + usage
         self.cost_usd = add_cost(self.cost_usd, cost_usd)
         self.estimated = self.estimated or estimated
@@ -193,51 +178,15 @@ class Ledger:
         if limits.seconds is not None and self.seconds >= limits.seconds:
             raise BudgetExceeded(self.time_message())
 
-    def _has_room(self, wanted: Reservation) -> bool:
-        """Room for it now? With nothing in flight the last request may go over the limit."""
+    def _has_room(self, tokens: int, cost: float) -> bool:
+        """Whether a request fits now; with nothing in flight the last one may go over the limit."""
         self._check_own()
-        all_of_them, limits = (*self.reserved, wanted), self.limits
-        tokens = self.usage.total + sum(r.tokens for r in all_of_them)
-        cost = (self.cost_usd or 0.0) + sum(r.cost_usd for r in all_of_them)
-        over = (limits.tokens is not None and tokens > limits.tokens) or (cost > (limits.cost_usd or cost))
-        return not over or not self.reserved
-
-
-class Accounts:
-    """Adds up a run's children: each is entered when it starts and closed when it ends."""
-
-    def __init__(self) -> None:
-        self.denials: list[Json] = []
-        self._views: list[Json] = []  # in the order they were sent out; empty while they run
-        self._by_type: dict[str, Json] = {}
-
-    def enter(self, child: Child) -> None:
-        self._views.append(child.view)
-
-    def close(self, child: Child, end: ChildResult, record: ToolRecord) -> None:
-        """Count a child that ended: its own spending, for what its own children spent is under their types."""
-        self.denials += child.runner.denials
-        start = end.start
-        names = {"subagent_type": start.subagent_type, "subagent_id": start.subagent_id, "status": end.status}
-        names |= {"description": start.description, "model": start.model}
-        child.view.update(names | view_002(record.to_dict()))
-        empty = {"tasks": 0, "usage": Usage(), "total_cost_usd": 0.0, "duration_ms": 0}
-        sums = self._by_type.setdefault(start.subagent_type, empty)
-        sums["tasks"] += 1
-        sums["usage"] = sums["usage"] + child.agent.usage
-        sums["total_cost_usd"] = add_cost(sums["total_cost_usd"], child.agent.cost_usd)
-        sums["duration_ms"] += end.duration_ms
-
-    def tasks(self) -> list[Json]:
-        """The four-field view of every Task that ended, with its type and id, in the order they were sent out."""
-        return [view for view in self._views if view]
-
-    def cost_by_type(self) -> Json:
-        """`{type: {tasks, usage, total_cost_usd, duration_ms}}`"""
-        return {name: sums | {"usage": sums["usage"].to_dict()} for name, sums in self._by_type.items()}
-
-
-# ---------------------------------------------------------------- how many may run at once
+        if not self.reserved:
+            return True
+        limits = self.limits
+        tokens += self.usage.total + sum(reserved for reserved, _ in self.reserved)
+        cost += (self.cost_usd or 0.0) + sum(reserved for _, reserved in self.reserved)
+        return tokens <= (limits.tokens or tokens) and cost <= (limits.cost_usd or cost)
 
 
 class Slot:

@@ -14,7 +14,7 @@ from cowork.core.errors import ProviderError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Reply, Request, Retry, ToolSpec, Used
-from cowork.engine.budget import BudgetExceeded, Reservation, Slot
+from cowork.engine.budget import BudgetExceeded, Settle, Slot
 from cowork.engine.metering import NOTHING, Cost, RequestMeter, upper_bound_tokens
 from cowork.engine.runner import Runner
 
@@ -130,7 +130,7 @@ class Agent:
         except _Stopped as stopped:
             reason, error = stopped.reason, {"code": stopped.code, "message": stopped.message}
         except BudgetExceeded as limit:
-            reason, error = "budget", {"code": "budget", "message": limit.message}
+            reason, error = "budget", {"code": "budget", "message": str(limit)}
         except ProviderError as failure:
             reason = "auth" if failure.kind == "auth" else "unavailable" if failure.retryable else "api_error"
             more = {"status": failure.status, "hint": failure.hint}
@@ -250,7 +250,7 @@ class Agent:
     ) -> tuple[Reply, Cost]:
         """One request of any kind, reserved for and counted with all its tries, and what the whole answer cost."""
         self._stop_if_told()
-        reservation = await self._reserved(request, least)
+        settle = await self._reserve(request, least)
         meter = RequestMeter(self.provider, request, before)
         try:
             self.spec.on_progress(True)
@@ -266,7 +266,7 @@ class Agent:
             spent = meter.spent
             self.usage = self.usage + spent.usage
             self.cost_usd = add_cost(self.cost_usd, spent.cost_usd)
-            reservation.settle(spent.usage, spent.cost_usd, estimated=spent.estimated)
+            settle(spent.usage, spent.cost_usd, spent.estimated)
             self.spec.on_progress(False)
 
     def _say(self, piece: Delta) -> None:
@@ -286,8 +286,8 @@ class Agent:
         if (self.task and self.task.cancelling()) or self.children.is_stopped(self.path):
             raise asyncio.CancelledError
 
-    async def _reserved(self, request: Request, least: int) -> Reservation:
-        """Room for what the request may use at most; without a limit nobody needs to know."""
+    async def _reserve(self, request: Request, least: int) -> Settle:
+        """Make room for what the request may use at most; without a limit nobody needs to know."""
         if not self.ledger.limited:
             return await self.ledger.reserve(0, None)
         size, output = max(upper_bound_tokens(request), least), self.provider.max_output_tokens

@@ -265,7 +265,7 @@ class JobRunner:
             work.add_done_callback(self._running.discard)
             return child.end(await work)
         except BudgetExceeded as over:
-            return child.fail("QUOTA_EXCEEDED", over.message)
+            return child.fail("QUOTA_EXCEEDED", str(over))
         except asyncio.CancelledError:
             if child.over:
                 return child.fail("QUOTA_EXCEEDED", child.over)
@@ -350,5 +350,5 @@ class RemoteChild:
         try:
             ledger.check()
         except BudgetExceeded as over:
-            self.over = self.over or over.message
+            self.over = self.over or str(over)
             self._stop_all()

@@ -163,8 +163,8 @@ async def test_a_waiting_request_that_is_cancelled_holds_nothing() -> None:
     later = asyncio.create_task(ledger.reserve(20, None))
     await asyncio.sleep(0)
     assert not later.done()
-    first.settle(Usage(50), 0.0)
-    (await later).settle(Usage(60), 0.0)
+    first(Usage(50), 0.0)
+    (await later)(Usage(60), 0.0)
     assert ledger.usage.total == 110
     with pytest.raises(BudgetExceeded, match="Token limit reached: 110/100"):
         await ledger.reserve(1, None)
@@ -176,11 +176,11 @@ async def test_all_who_wait_near_a_limit_go_on_or_are_told() -> None:
 
     async def spend(ledger: Ledger) -> str:
         try:
-            reservation = await ledger.reserve(300, None)
+            settle = await ledger.reserve(300, None)
         except BudgetExceeded:
             return "refused"
         await asyncio.sleep(0.001)
-        reservation.settle(Usage(200), 0.0)
+        settle(Usage(200), 0.0)
         return "spent"
 
     results = await asyncio.wait_for(asyncio.gather(*(spend(ledger) for ledger in children)), 30)
@@ -208,6 +208,6 @@ async def test_the_time_a_person_takes_to_answer_is_not_the_childs(stage: Stage,
 
 async def test_a_cost_that_is_unknown_is_no_cost_of_nothing() -> None:
     ledger = Ledger(Limits(cost_usd=1.0))
-    (await ledger.reserve(10, None)).settle(Usage(10), None)
+    (await ledger.reserve(10, None))(Usage(10), None)
     with pytest.raises(BudgetExceeded, match="the price of a request is unknown"):
         await ledger.reserve(10, None)

@@ -240,8 +240,8 @@ async def test_a_stopped_tree_leaves_no_reservation_and_no_place(stage: Stage) -
         await running
     assert stage.all_slots_free
     assert stage.subagents.running == {}
-    reservation = await asyncio.wait_for(stage.subagents._ledger.reserve(20_000, None), 30)
-    reservation.settle(Usage(), 0.0)
+    settle = await asyncio.wait_for(stage.subagents._ledger.reserve(20_000, None), 30)
+    settle(Usage(), 0.0)
     assert violations(stage.agent.transcript.messages()) == []
 
 

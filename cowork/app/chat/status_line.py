@@ -94,7 +94,7 @@ class ChatStatusLine:
                     "model": child.agent.provider.model,
                     "tokenCount": child.agent.ledger.usage.total,
                     "contextWindowSize": child.agent.provider.context_window,
-                    "cwd": str(child.runner.state.cwd),
+                    "cwd": str(child.agent.runner.state.cwd),
                 }
                 for child in run.subagents.running.values()
             ],

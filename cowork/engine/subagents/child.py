@@ -15,7 +15,6 @@ from cowork.core.ports import Answer, ToolRecord, ok
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.output_schema import SchemaFailed, instruction, typed
-from cowork.engine.runner import Runner
 from cowork.engine.subagents.order import Assignment
 from cowork.engine.subagents.result import ChildResult, ChildStatus
 from cowork.tools.base import Job
@@ -40,16 +39,8 @@ class Child:
     view: Json = field(default_factory=dict)  # what programs are told of it once it ended
 
     @property
-    def runner(self) -> Runner:
-        return self.agent.runner
-
-    @property
     def path(self) -> str:
         return self.agent.path
-
-    @property
-    def depth(self) -> int:
-        return self.agent.spec.depth
 
     @property
     def label(self) -> str:
@@ -74,7 +65,7 @@ class Child:
             model_id=self.agent.provider.model,
             tools=tuple(spec.name for spec in self.agent.specs),
             max_turns=self.agent.spec.max_turns,
-            depth=self.depth,
+            depth=self.agent.spec.depth,
             color=definition.color,
             background=order.run_in_background,
             status=self.status,
@@ -87,7 +78,7 @@ class Child:
             self.id,
             self.status,
             self.agent.turns,
-            self.runner.tally.started,
+            self.agent.runner.tally.started,
             ledger.usage,
             ledger.cost_usd,
             self.elapsed_ms,
@@ -105,7 +96,7 @@ class Child:
             short_result=f"Task started in the background as {self.id}",
             subagent_id=self.id,
             subagent_type=definition.name,
-            metadata={"subagent_label": self.label, "recursion_depth": str(self.depth)},
+            metadata={"subagent_label": self.label, "recursion_depth": str(self.start.depth)},
         )
 
     # ------------------------------------------------------------ its work
@@ -129,7 +120,7 @@ class Child:
         agent, order = self.agent, self.assignment.order
         schema, structured = order.output_schema, None
         prompt = order.prompt if schema is None else f"{order.prompt}\n\n{instruction(schema)}"
-        known = await self.runner.hooks.begun(self.assignment.definition.name)
+        known = await self.agent.runner.hooks.begun(self.assignment.definition.name)
         outcome = await agent.run(Prompt(prompt, known, source="agent"))
         if order.summary_prompt and outcome.reason == "completed" and not outcome.early:
             summary = await agent.run(Prompt(order.summary_prompt, source="system"), tools=False)
@@ -164,7 +155,7 @@ class Child:
 
     def _shortcoming(self, outcome: Outcome) -> str:
         """Why an answer cannot be taken for the whole of what was asked; empty when it can."""
-        tally = self.runner.tally
+        tally = self.agent.runner.tally
         if outcome.early:
             return "It was asked to finish early."
         if outcome.cut:
@@ -201,9 +192,9 @@ class Child:
             text,
             self.model_requested,
             turns=agent.turns,
-            tally=self.runner.tally,
-            exit_codes=tuple(self.runner.exit_codes),
-            files_changed=self.runner.changed.so_far(),
+            tally=self.agent.runner.tally,
+            exit_codes=tuple(self.agent.runner.exit_codes),
+            files_changed=self.agent.runner.changed.so_far(),
             usage=agent.ledger.usage,
             cost_usd=agent.ledger.cost_usd,
             estimated=agent.ledger.estimated,
@@ -218,7 +209,7 @@ class Child:
 
     def jobs(self) -> list[Job]:
         """Background commands that it or a child of its own started and that still run."""
-        tree = self.runner.tree
+        tree = self.agent.runner.tree
         own = [id for id, owner in tree.job_owners.items() if f"{owner}/".startswith(f"{self.path}/")]
         return [tree.jobs[id] for id in own if id in tree.jobs and tree.jobs[id].running]
 

@@ -6,20 +6,21 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
-from cowork.core.blocks import Json, Usage
+from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.errors import CoworkError, UserError
 from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.later import later
-from cowork.core.ports import AgentDef, Reply, Request, TaskOrder, ToolRecord, ToolSpec
+from cowork.core.ports import Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.engine.assembly import AgentSpec, Isolation, Services, build_agent, rights_of, with_agents
-from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits
+from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
 from cowork.engine.loop import REPORT_NOW, Agent, Prompt
 from cowork.engine.subagents.order import Assignment, OrderCheck
@@ -27,7 +28,7 @@ from cowork.tools.base import Interrupted, ToolContext
 
 with later(__name__):
     from cowork.engine.subagents.child import Child, Clock, background_result
-    from cowork.engine.subagents.result import ChildResult, Telemetry, record_of
+    from cowork.engine.subagents.result import ChildResult, lines_at_end, log_line, record_of, view_002
 
 log = logging.getLogger("cowork.engine")
 
@@ -57,10 +58,6 @@ class Subagents:
             settings.max_executions or None,
         )
         self._ledger = Ledger(limits, parent=ledger)
-
-    @cached_property
-    def _telemetry(self) -> Telemetry:
-        return Telemetry(self.services.emitter.session_id, enabled=self.settings.telemetry_enabled)
 
     def use(self, agents: Agents) -> None:
         """Send out these from now on, and tell every model so."""
@@ -166,15 +163,11 @@ class Subagents:
 
     def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
         """An agent's tools as its model is told of them: Task with the agents it may send out, or no Task at all."""
-        return with_agents(agent.runner.tools, self.offered(agent.path))
+        return with_agents(agent.runner.tools, rights_of(agent).offers(self.agents, self.settings))
 
     def agent(self, path: str) -> Agent:
         """An agent at work."""
         return self._agents[path]
-
-    def offered(self, path: str) -> list[tuple[AgentDef, tuple[str, ...]]]:
-        """The agents that an agent may send out, with the tools each would have."""
-        return rights_of(self._agents[path]).offers(self.agents, self.settings)
 
     # ------------------------------------------------------------ before a child runs
 
@@ -182,7 +175,7 @@ class Subagents:
         check = OrderCheck(order, parent, self.settings, self.agents)
         depth, deepest = parent.spec.depth, self.settings.max_depth
         if depth >= deepest and not order.resume:
-            self._telemetry.say("depth_limit", order.description, current_depth=depth, max_depth=deepest)
+            self._log("depth_limit", order.description, current_depth=depth, max_depth=deepest)
             message = f"Maximum subagent recursion depth ({deepest}) exceeded. Current depth: {depth}."
             raise check.refusal("CONFLICT", f"{message} Cannot spawn nested subagent.")
         assignment = check.assign(self.running, lambda path: self._finished.get(path) or self.services.recall(path))
@@ -192,10 +185,10 @@ class Subagents:
             self._ledger.start_execution()
             return child
         except BudgetExceeded as limit:
-            self._telemetry.say("quota_exceeded", order.description, reason=limit.message)
-            raise check.refusal("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit.message}") from limit
+            self._log("quota_exceeded", order.description, reason=str(limit))
+            raise check.refusal("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit}") from limit
         except (CoworkError, OSError, ValueError) as error:
-            self._telemetry.say("error", order.description, depth=depth + 1, error=str(error))
+            self._log("error", order.description, depth=depth + 1, error=str(error))
             raise check.refusal("INTERNAL_ERROR", f"Failed to initialize subagent: {error}") from error
 
     def _build(self, assignment: Assignment, cwd: Path) -> Child:
@@ -255,7 +248,13 @@ class Subagents:
         if not child.assignment.order.resume:
             self._number += 1
         self.services.emitter.publish(child.started_event(tool_use_id), child.path)
-        self._telemetry.spawned(child)
+        turns, tools = child.agent.spec.max_turns, child.start.tools
+        self._log("spawn", child.label, child, depth=child.start.depth, max_turns=turns, allowed_tools=tools)
+
+    def _log(self, event: str, label: str, child: Child | None = None, **fields: Any) -> None:
+        if self.settings.telemetry_enabled:
+            id, model = (child.id, child.agent.provider.model) if child else ("", "")
+            log_line(event, self.services.emitter.session_id, id, model, {"label": label} | fields)
 
     # ------------------------------------------------------------ while it runs
 
@@ -344,10 +343,45 @@ class Subagents:
             keep_in=self.services.tree.scratch / file_name(f"result-{child.id}"),
             max_bytes=self.settings.output_max_size or child.assignment.order.result_bytes or None,
         )
-        self._telemetry.ended(child, end, truncation)
+        for event, fields in lines_at_end(end, truncation):
+            self._log(event, child.label, child, **fields)
         self.accounts.close(child, end, record)
         child.status = end.status
         self.services.emitter.publish(child.updated_event(), child.path)
         self.services.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
         child.agent.slot.release()
         return record
+
+
+class Accounts:
+    """Adds up a run's children: each is entered when it starts and closed when it ends."""
+
+    def __init__(self) -> None:
+        self.denials: list[Json] = []
+        self._views: list[Json] = []  # in the order they were sent out; empty while they run
+        self._by_type: dict[str, Json] = {}
+
+    def enter(self, child: Child) -> None:
+        self._views.append(child.view)
+
+    def close(self, child: Child, end: ChildResult, record: ToolRecord) -> None:
+        """Count a child that ended: its own spending, for what its own children spent is under their types."""
+        self.denials += child.agent.runner.denials
+        start = end.start
+        names = {"subagent_type": start.subagent_type, "subagent_id": start.subagent_id, "status": end.status}
+        names |= {"description": start.description, "model": start.model}
+        child.view.update(names | view_002(record.to_dict()))
+        empty = {"tasks": 0, "usage": Usage(), "total_cost_usd": 0.0, "duration_ms": 0}
+        sums = self._by_type.setdefault(start.subagent_type, empty)
+        sums["tasks"] += 1
+        sums["usage"] = sums["usage"] + child.agent.usage
+        sums["total_cost_usd"] = add_cost(sums["total_cost_usd"], child.agent.cost_usd)
+        sums["duration_ms"] += end.duration_ms
+
+    def tasks(self) -> list[Json]:
+        """The four-field view of every Task that ended, with its type and id, in the order they were sent out."""
+        return [view for view in self._views if view]
+
+    def cost_by_type(self) -> Json:
+        """`{type: {tasks, usage, total_cost_usd, duration_ms}}`"""
+        return {name: sums | {"usage": sums["usage"].to_dict()} for name, sums in self._by_type.items()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from cowork.core.blocks import Json, Tally, Usage
 from cowork.core.errors import ToolErrorCode
@@ -17,9 +17,6 @@ from cowork.core.format import money
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
 from cowork.engine.clip import cut, save
-
-if TYPE_CHECKING:
-    from cowork.engine.subagents.child import Child
 
 log = logging.getLogger("cowork.subagents")
 
@@ -208,40 +205,29 @@ LOG_MESSAGES = {
 }
 
 
-class Telemetry:
-    """Says nothing when switched off. Every line names the session, the subagent and its model."""
-
-    def __init__(self, session_id: str, *, enabled: bool = True) -> None:
-        self._session_id = session_id
-        self._enabled = enabled
-
-    def say(self, event: str, label: str, child: Child | None = None, **fields: str | int | Sequence[str]) -> None:
-        if not self._enabled or not log.isEnabledFor(logging.INFO):
-            return
-        pairs = " ".join(f"subagent.{name}={_logfmt(value)}" for name, value in {"label": label, **fields}.items())
-        id, model = (child.id, child.agent.provider.model) if child else ("", "")
-        who = f"session={self._session_id} subagent_id={_logfmt(id)} model={_logfmt(model)}"
+def log_line(event: str, session_id: str, subagent_id: str, model: str, fields: Mapping[str, Any]) -> None:
+    """Write one line about a child; every line names the session, the subagent and its model."""
+    if log.isEnabledFor(logging.INFO):
+        pairs = " ".join(f"subagent.{name}={_logfmt(value)}" for name, value in fields.items())
+        who = f"session={session_id} subagent_id={_logfmt(subagent_id)} model={_logfmt(model)}"
         log.info("%s subagent.event=%s %s %s", who, event, pairs, LOG_MESSAGES[event])
 
-    def spawned(self, child: Child) -> None:
-        turns, tools = child.agent.spec.max_turns, tuple(spec.name for spec in child.agent.specs)
-        self.say("spawn", child.label, child, depth=child.depth, max_turns=turns, allowed_tools=tools)
 
-    def ended(self, child: Child, end: ChildResult, truncation: Json) -> None:
-        """The lines of a child's end, whatever it was."""
-        label, depth = child.label, child.depth
-        if end.max_turns_reached:
-            self.say("max_turns_exceeded", label, child, depth=depth, max_turns=child.agent.spec.max_turns)
-        if truncation:
-            self.say("truncation", label, child, **truncation)
-        if end.code == "QUOTA_EXCEEDED":
-            self.say("quota_exceeded", label, child, reason=end.reason)
-        elif end.code is not None:
-            self.say("error", label, child, depth=depth, error=end.reason)
-        else:
-            status = "complete" if end.status == "completed" else "incomplete"
-            counts = {"turns_used": end.turns, "tokens_consumed": end.usage.total}
-            self.say("complete", label, child, depth=depth, **counts, status=status)
+def lines_at_end(end: ChildResult, truncation: Json) -> Iterator[tuple[str, Json]]:
+    """(event, fields) of the lines about a child's end, whatever it was."""
+    depth = end.start.depth
+    if end.max_turns_reached:
+        yield "max_turns_exceeded", {"depth": depth, "max_turns": end.start.max_turns}
+    if truncation:
+        yield "truncation", truncation
+    if end.code == "QUOTA_EXCEEDED":
+        yield "quota_exceeded", {"reason": end.reason}
+    elif end.code is not None:
+        yield "error", {"depth": depth, "error": end.reason}
+    else:
+        status = "complete" if end.status == "completed" else "incomplete"
+        counts = {"turns_used": end.turns, "tokens_consumed": end.usage.total}
+        yield "complete", {"depth": depth, **counts, "status": status}
 
 
 def _logfmt(value: str | int | Sequence[str]) -> str:
