@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
 from cowork.tools.search import ripgrep as rg
-from cowork.tools.search.glob import glob
+from cowork.tools.search.files import glob
 from cowork.tools.search.grep import grep
 
 FILES = 50_000

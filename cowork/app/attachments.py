@@ -14,7 +14,7 @@ from cowork.core.ports import ToolRecord
 from cowork.engine.loop import Prompt
 from cowork.tools.files.media import picture
 from cowork.tools.files.read import read
-from cowork.tools.search.ls import ls
+from cowork.tools.search.files import ls
 
 _NAMED = re.compile(r"(?:^|(?<=[\s(\[\"'`]))@([^\s@]+)")
 _PATH = re.compile(r"[\w./~+-]+")

@@ -24,6 +24,11 @@ _LISTENS = 5
 _LIST_S = 60.0
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MAY_TAKE_LONG = ("tools/call", "prompts/get", "resources/read")
+_MODERN_META: Json = {  # what every request of the stateless revision carries
+    f"{protocol.META}protocolVersion": MODERN,
+    f"{protocol.META}clientInfo": protocol.CLIENT_INFO,
+    f"{protocol.META}clientCapabilities": protocol.CAPABILITIES,
+}
 
 Progress = Callable[[str], None]
 
@@ -40,10 +45,6 @@ class ServerFacts:
 
     def can(self, what: str) -> bool:
         return isinstance(self.capabilities.get(what), dict)
-
-    def tells(self, what: str) -> bool:
-        """Whether it tells when that list changes."""
-        return self.can(what) and self.capabilities[what].get("listChanged") is True
 
 
 class McpClient:
@@ -72,7 +73,7 @@ class McpClient:
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._channel.open()
-                self.facts = await self._hands(era)
+                self.facts = await self._shake_hands(era)
         except BaseException as error:
             await self._channel.aclose()
             if isinstance(error, TimeoutError):
@@ -82,11 +83,12 @@ class McpClient:
 
     async def follow(self) -> None:
         """Hear of changes, where the server tells them."""
-        told = [what for what in ("tools", "prompts", "resources") if self.facts.tells(what)]
-        if self.facts.version == MODERN and told:
-            self._tasks.start(self._subscribe({f"{what}ListChanged": True for what in told}))
-        elif self.facts.version != MODERN:
+        lists = {what: as_object(self.facts.capabilities.get(what)) for what in ("tools", "prompts", "resources")}
+        wanted = {f"{what}ListChanged": True for what, facts in lists.items() if facts.get("listChanged") is True}
+        if self.facts.version != MODERN:
             await self._channel.listen()
+        elif wanted:
+            self._tasks.start(self._subscribe(wanted))
 
     async def aclose(self) -> None:
         await self._tasks.stop()
@@ -187,9 +189,9 @@ class McpClient:
         self, method: str, params: Json, headers: dict[str, str] | None = None, progress: Progress | None = None
     ) -> Json:
         token = next(self._tokens)
-        meta: Json = protocol.modern_meta() if self._channel.version == MODERN else {}
+        meta = _MODERN_META if self._channel.version == MODERN else {}
         if progress:
-            meta["progressToken"] = token
+            meta = meta | {"progressToken": token}
         if meta:
             params = params | {"_meta": meta}
         seconds = self._silence_s if method in _MAY_TAKE_LONG else _LIST_S if method.endswith("/list") else None
@@ -206,7 +208,7 @@ class McpClient:
         finally:
             self._progress.pop(token, None)
 
-    async def _hands(self, era: str) -> ServerFacts:
+    async def _shake_hands(self, era: str) -> ServerFacts:
         """The specification would probe a local server first; that wakes servers which are lazy, so it comes last."""
         ways = [self._discover, self._initialize]
         if era == "legacy" or (era != "modern" and not self._channel.remote):
@@ -249,7 +251,7 @@ class McpClient:
         versions = answer.get("supportedVersions")
         if isinstance(versions, list) and MODERN not in versions:
             raise McpError("unsupported version", protocol.UNSUPPORTED_VERSION, {"supported": versions})
-        info = answer.get("serverInfo") or as_object(answer.get("_meta")).get("io.modelcontextprotocol/serverInfo")
+        info = answer.get("serverInfo") or as_object(answer.get("_meta")).get(f"{protocol.META}serverInfo")
         return _facts(MODERN, answer, info)
 
     def _hear(self, method: str, params: Json) -> None:
@@ -294,15 +296,11 @@ def _facts(version: str, answer: Json, info: Any) -> ServerFacts:
     )
 
 
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e15
-
-
 def _progress_line(params: Json) -> str:
-    done, total, message = (params.get(name) for name in ("progress", "total", "message"))
-    line = f"{done:g}" if _is_figure(done) else ""
-    line += f"/{total:g}" if _is_figure(total) else ""
-    line += f" {one_line(str(message), 200)}" if message else ""
+    line = ""
+    for sign, value in (("", params.get("progress")), ("/", params.get("total"))):
+        line += f"{sign}{value:g}" if isinstance(value, int | float) and abs(value) < 1e15 else ""
+    line += f" {one_line(str(message), 200)}" if (message := params.get("message")) else ""
     return line.strip() + "\n"
 
 

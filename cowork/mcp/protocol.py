@@ -21,12 +21,10 @@ MODERN = "2026-07-28"  # stateless: every request says who we are
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # newest first: a session begun by `initialize`
 MOST_BYTES = 16 << 20  # of one message
 
-HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
-MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
-
+MODERN_ERRORS = HEADER_MISMATCH, _MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 CLIENT_INFO = {"name": "cowork", "title": "cowork", "version": __version__}
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}}
-_META = "io.modelcontextprotocol/"
+META = "io.modelcontextprotocol/"
 _PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?|")
 CANCEL = "notifications/cancelled"
 
@@ -62,14 +60,8 @@ class Channel(ABC):
         self.hear: Hear = lambda method, params: None
         self.on_close: Callable[[ServerGone], None] = lambda gone: None
         self.version = ""  # the revision in use, once it is known
-        self._peer = Peer(
-            send,
-            lambda method, params: self.answer(method, params),
-            lambda method, params: self.hear(method, params),
-            cancel=CANCEL,
-            tells_cancelled=False,
-            flush=flush,
-        )
+        answer, hear = lambda *asked: self.answer(*asked), lambda *told: self.hear(*told)  # whoever has that role then
+        self._peer = Peer(send, answer, hear, cancel=CANCEL, tells_cancelled=False, flush=flush)
 
     async def open(self) -> None:  # noqa: B027 (not every channel has something to do)
         """Make ready for the first request."""
@@ -126,15 +118,6 @@ async def unless_stopped(work: Awaitable[T]) -> T:
         if task and task.cancelling():
             raise
         raise ServerGone("was stopped") from None
-
-
-def modern_meta() -> Json:
-    """What every request of the stateless revision carries."""
-    return {
-        f"{_META}protocolVersion": MODERN,
-        f"{_META}clientInfo": CLIENT_INFO,
-        f"{_META}clientCapabilities": CAPABILITIES,
-    }
 
 
 def decode(raw: bytes | str) -> Json:

@@ -29,7 +29,7 @@ class McpServer:
 
     async def _answer(self, method: str, params: Json) -> Json:
         meta = as_object(params.get("_meta"))
-        version = meta.get("io.modelcontextprotocol/protocolVersion")
+        version = meta.get(f"{protocol.META}protocolVersion")
         if version not in (None, MODERN):
             data = {"supported": [MODERN, *LEGACY], "requested": version}
             raise RpcError(protocol.UNSUPPORTED_VERSION, "Unsupported protocol version", data)

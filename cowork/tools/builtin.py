@@ -6,22 +6,17 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Protocol
 
-from cowork.core.later import later
 from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.base import Tool
 from cowork.tools.files.edit import edit, multi_edit, write
 from cowork.tools.files.read import read
-from cowork.tools.search.glob import glob
+from cowork.tools.search.files import glob, ls
 from cowork.tools.search.grep import grep
-from cowork.tools.search.ls import ls
 from cowork.tools.shell.bash import bash, bash_output, kill_bash
 from cowork.tools.task import subagent, task
 from cowork.tools.todo import todo_write
 from cowork.tools.toolset import ToolSet
-from cowork.tools.web.fetch import web_fetch
-
-with later(__name__):
-    from cowork.tools.web.search import service_search, web_search
+from cowork.tools.web.tools import service_search, web_fetch, web_search
 
 _FIXED = (
     read, write, edit, multi_edit, grep, glob, ls, bash, bash_output, kill_bash, todo_write, task, subagent, ask_user,

@@ -22,9 +22,8 @@ from cowork.permissions import Permissions
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
 from cowork.tools.files.edit import edit, multi_edit, write
 from cowork.tools.files.read import read
-from cowork.tools.search.glob import glob
+from cowork.tools.search.files import glob, ls
 from cowork.tools.search.grep import grep
-from cowork.tools.search.ls import ls
 from tests.fakes.calls import TOOLS
 
 CANARY = "CANARY-OF-OUTSIDE"

@@ -19,9 +19,9 @@ from cowork.providers.offline.project import Files
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.files import read as read_tool
-from cowork.tools.search import glob, grep, ls
+from cowork.tools.search import files, grep
 
-TOOLS = {"Grep": grep.grep, "Glob": glob.glob, "Read": read_tool.read, "LS": ls.ls}
+TOOLS = {"Grep": grep.grep, "Glob": files.glob, "Read": read_tool.read, "LS": files.ls}
 SPECS = tuple(ToolSpec(name, "", {}) for name in (*TOOLS, "Bash"))
 
 FILES = {

@@ -23,8 +23,7 @@ from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
 from cowork.tools.builtin import builtin_tools
 from cowork.tools.web import http
-from cowork.tools.web.fetch import web_fetch
-from cowork.tools.web.search import web_search
+from cowork.tools.web.tools import web_fetch, web_search
 from tests.fakes.record_rules import problems
 
 Answer = tuple[int, dict[str, str], bytes]

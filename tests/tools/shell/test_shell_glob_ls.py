@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
-from cowork.tools.search.glob import glob
-from cowork.tools.search.ls import ls
+from cowork.tools.search.files import glob, ls
 from cowork.tools.search.ripgrep import plan_glob, split_glob, translate
 from tests.tools.shell.conftest import Desk
 
@@ -97,7 +96,7 @@ async def test_a_tree_too_large_to_sort_shows_some_files_and_says_so(
     repo: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = await repo.call(glob, pattern="**/*.py")
-    monkeypatch.setattr("cowork.tools.search.glob.MOST_SORTED", 0)
+    monkeypatch.setattr("cowork.tools.search.files.MOST_SORTED", 0)
     record = await repo.call(glob, pattern="**/*.py")
     assert record.status == "partial"
     assert sorted(record.data["paths"]) == sorted(whole.data["paths"]) != []

@@ -17,9 +17,8 @@ from cowork.core.ports import Effect
 from cowork.core.secret_names import sensitive
 from cowork.providers.offline.plans import CallResult
 from cowork.tools.search import ripgrep as rg
-from cowork.tools.search.glob import glob
+from cowork.tools.search.files import glob, ls
 from cowork.tools.search.grep import grep
-from cowork.tools.search.ls import ls
 from tests.tools.shell.conftest import Desk, soon
 
 

@@ -1,29 +1,105 @@
-"""LS: what is in a folder, as a tree that fits a page, with counts for what does not."""
+"""Glob: find files by name, the newest first. LS: a folder as a tree that fits a page, with counts for the rest."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.format import plural
 from cowork.core.later import later
-from cowork.core.ports import ToolRecord, ok, partial
-from cowork.tools.base import ToolContext, path_line, tool, touches
+from cowork.core.ports import Effect, ToolRecord, ok, partial
+from cowork.tools.base import ToolContext, path_line, short_glob, tool, touches
 
 with later(__name__):
     from cowork.tools.search import ripgrep as rg
 
-LINES = 200
+SHOWN = 200  # paths of a Glob
+MOST_SORTED = 200_000
+_SHOWN_TO_PEOPLE = 20
+LINES = 200  # of an LS
 _MOST_IN_ONE = 100  # entries shown of one folder below the first
 _MOST_FILES = 200_000
 _MOST_IGNORED = 20
+
+
+def _glob_effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
+    prefix = rg.plan_glob(str(args["pattern"])).prefix
+    return [Effect("read", str(ctx.resolve(os.path.join(args.get("path") or ".", prefix))))]
+
+
+@tool(
+    "Glob", family="search", reads=True, effects=_glob_effects, line=lambda args, cwd: short_glob(str(args["pattern"]))
+)
+async def glob(
+    ctx: ToolContext,
+    pattern: Annotated[str, "A glob"],
+    path: Annotated[str, "Folder to look in"] = ".",
+) -> ToolRecord:
+    plan = rg.plan_glob(pattern)
+    place = rg.existing(ctx, path or ".")
+    if not place.is_dir():
+        raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is a file. Give its folder as path.")
+    folder = ctx.resolve(os.path.join(path or ".", plan.prefix))
+    if not folder.is_dir():
+        nothing = f"No files match {rg.spelled(pattern)}: {rg.called(ctx, folder)} is not a folder."
+        return ok(nothing, paths=[], total=0, truncated=False)
+    found: list[str] = []
+    rest = b""
+
+    def take(chunk: bytes) -> bool:
+        nonlocal rest
+        *raw, rest = (rest + chunk).split(b"\0")
+        names = (os.fsdecode(name.removeprefix(b"./")) for name in raw)
+        found.extend(name for name in names if plan.regex.fullmatch(name))
+        return True
+
+    def modified(name: str) -> int:
+        try:
+            return os.lstat(os.path.join(folder, name)).st_mtime_ns
+        except OSError:
+            return 0
+
+    outcome = await rg.run(["--files", *rg.name_options([plan.name])], "./", folder, take)
+    whole = len(found) <= MOST_SORTED
+    if whole:
+        found = await asyncio.to_thread(lambda: sorted(sorted(found), key=modified, reverse=True))
+    paths, total = list[str](), len(found)
+    for name in found:
+        if len(paths) >= SHOWN:
+            break
+        if rg.may_read(ctx, folder / name):
+            paths.append(rg.called(ctx, folder / name))
+        else:
+            total -= 1
+    return _glob_record(pattern, folder, paths, total, outcome.notes(), whole=whole)
+
+
+def _glob_record(
+    pattern: str, folder: Path, paths: list[str], total: int, notes: list[str], *, whole: bool
+) -> ToolRecord:
+    if not whole:
+        notes.append("They are in no order: there are too many files to look at the time of each.")
+    if total > len(paths):
+        which = f"{'the newest ' if whole else ''}{len(paths):,}"
+        notes.insert(0, f"Showing {which}; narrow the pattern or the path for the rest.")
+    summary = plural(total, "file") if paths else "no files"
+    text = "\n".join([*paths, "", f"{summary}{', newest first' if whole else ''}.", *notes])
+    if not paths:
+        hint = "Hidden files count; ignored ones do not. Try **/ in front, or Grep."
+        name = pattern.rstrip("/").rpartition("/")[2]
+        if len(name) < 256 and os.path.isdir(folder / name):
+            hint = f"It is a folder: LS shows it, {rg.spelled(pattern).rstrip('/')}/** finds its files."
+        text = "\n".join([f"No files match {rg.spelled(pattern)}. {hint}", *notes])
+    display: Json = {"kind": "files", "paths": paths[:_SHOWN_TO_PEOPLE], "total": total, "summary": summary}
+    truncated = total > len(paths) or not whole
+    return (partial if notes else ok)(text, display=display, paths=paths, total=total, truncated=truncated)
 
 
 @tool("LS", family="read", reads=True, effects=touches("read", "path"), line=path_line)
@@ -42,7 +118,7 @@ async def ls(
     except OSError as error:
         raise ToolError("ACCESS_DENIED", f"{rg.called(ctx, place)} cannot be listed: {error.strerror}.") from error
     await tree.unfold()
-    return _record(ctx, tree, ignored, outcome)
+    return _tree_record(ctx, tree, ignored, outcome)
 
 
 class FolderTree:
@@ -55,9 +131,7 @@ class FolderTree:
         self._rest = b""
         self.counts: Counter[str] = Counter()  # the files of each folder
         self.files: set[str] = set()
-        self.entries: dict[
-            str, list[tuple[str, str]]
-        ] = {}  # of a folder that is shown: each as text, and a folder's name
+        self.entries: dict[str, list[tuple[str, str]]] = {}  # of a shown folder: each as text, and a folder's name
         self.hidden: dict[str, int] = {}  # entries that did not fit
 
     def take(self, chunk: bytes) -> bool:
@@ -88,8 +162,7 @@ class FolderTree:
                 waiting.append(folder)
 
     def open(self, folder: str, most: int, room: int) -> list[str]:
-        """Show the entries of a folder, its folders first, unless they take more lines than there are; gives the names
-        that are ignored."""
+        """Show the entries of a folder, its folders first, if there are lines enough; gives the names it leaves out."""
         folders: list[tuple[str, str]] = []
         files: list[tuple[str, str]] = []
         ignored: list[str] = []
@@ -133,7 +206,7 @@ def _is_empty(path: str) -> bool:
         return False
 
 
-def _record(ctx: ToolContext, tree: FolderTree, ignored: list[str], outcome: rg.RipgrepOutcome) -> ToolRecord:
+def _tree_record(ctx: ToolContext, tree: FolderTree, ignored: list[str], outcome: rg.RipgrepOutcome) -> ToolRecord:
     lines, total = list(tree.lines()), len(tree.files)
     notes = outcome.notes()
     if outcome.stopped == "limit":
@@ -144,7 +217,7 @@ def _record(ctx: ToolContext, tree: FolderTree, ignored: list[str], outcome: rg.
     more = f" and {len(ignored) - _MOST_IGNORED} more" if len(ignored) > _MOST_IGNORED else ""
     left = [f"Ignored: {', '.join(ignored[:_MOST_IGNORED])}{more}"] if ignored else []
     text = "\n".join([head, *(lines or ["(empty)"]), *left, *notes])
-    display: Json = {"kind": "files", "paths": [line.strip() for line in lines], "total": total}
-    display["summary"] = plural(total, "file")
+    paths, summary = [line.strip() for line in lines], plural(total, "file")
+    display: Json = {"kind": "files", "paths": paths, "total": total, "summary": summary}
     data: Json = {"files": total, "folders": len(tree.counts), "shown": len(lines), "ignored": ignored[:100]}
     return (partial if notes else ok)(text, display=display, truncated=bool(notes), **data)
