@@ -11,11 +11,13 @@ import contextlib
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from cowork.core.blocks import Json, as_object
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -116,8 +118,8 @@ def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: list[
                 reader.take(number, data)
                 last = loaded.events[-1] if loaded.events else None
                 if isinstance(last, ToolEnded) and last.agent != MAIN:
-                    slim = replace(last, record=_short(last.record), display=_short(last.display), images=())
-                    loaded.events[-1] = slim
+                    short = {"record": _shorten(last.record), "display": _shorten(last.display)}
+                    loaded.events[-1] = replace(last, **short, images=())
     reader.finish()
     if place.offset > known.offset and not any(event.id < start for event in loaded.events):
         _store_point(path, place, left)
@@ -149,13 +151,13 @@ def _store_point(path: Path, place: _Place, left: Leftovers) -> None:
         replace_private(path.parent / RESUME_POINT, b"\n".join((json.dumps(raw).encode(), *lines)) + b"\n")
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """A value of JSON without its long texts and lists."""
     if isinstance(value, str):
         return value if len(value) <= _SHORT else value[:_SHORT] + "…"
     if isinstance(value, list):
-        return [_short(item) for item in value[:_SHORT]]
-    return {name: _short(item) for name, item in value.items()} if isinstance(value, dict) else value
+        return [_shorten(item) for item in value[:_SHORT]]
+    return {name: _shorten(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 class Leftovers:
@@ -163,13 +165,12 @@ class Leftovers:
 
     def __init__(self) -> None:
         self.last_id = 0
-        self._slots: dict[tuple[str, ...], LogLine] = {}  # the newest of each
+        self._slots: dict[tuple[str, ...], LogLine | Event] = {}  # the newest of each
         self._last: LogLine | None = None  # result, which says where commands run
         self._prompts: deque[LogLine] = deque(maxlen=PROMPTS_KEPT)
-        self._highest: dict[str, tuple[int, list[LogLine]]] = {}  # with the highest number, for the next goes on there
+        self._highest: dict[str, int] = {}  # number of a command and of a child, for the next goes on there
         self._settings: list[LogLine] = []
         self._in_force: tuple[str, ...] = ()
-        self._files: dict[str, tuple[LogLine, str]] = {}
         self._children: dict[str, list[LogLine]] = {}  # path of a child at work -> its lines, and of those below it
 
     def take(self, line: LogLine, *, undone: bool = False) -> None:
@@ -199,15 +200,13 @@ class Leftovers:
 
     def lines(self) -> Iterator[LogLine]:
         """What is left, oldest first."""
-        shrunk = [_shrunk(line, data={"path": path, "hash": digest}) for path, (line, digest) in self._files.items()]
+        found = [*self._slots.values(), *chain.from_iterable(self._children.values()), *self._prompts, *self._settings]
         if self._last:
             event = self._last.event()
             context = event.record.get("context") if isinstance(event, ToolEnded) else None
-            shrunk.append(_shrunk(self._last, context=context))
-        numbers = (lines for _, lines in self._highest.values())
-        several = (line for lines in (*numbers, *self._children.values()) for line in lines)
-        found = (*several, *self._slots.values(), *self._prompts, *self._settings, *map(_as_line, shrunk))
-        yield from sorted(dict.fromkeys(found), key=lambda line: line.id)
+            found.append(_shrink(self._last, context=context))
+        lines = (each if isinstance(each, LogLine) else _as_line(each) for each in found)
+        yield from sorted(dict.fromkeys(lines), key=lambda line: line.id)
 
     def _take_prompt(self, line: LogLine) -> None:
         if b'"context":""' not in line.data:
@@ -218,35 +217,33 @@ class Leftovers:
         self._prompts.append(line)
 
     def _take_setting(self, line: LogLine) -> None:
-        event = line.event()
-        if isinstance(event, SessionStarted):
-            says: tuple[str, ...] = (event.cwd, event.mode, event.model)
-        elif isinstance(event, Notice) and event.code in ("mode.changed", "model.changed", "session.forked"):
-            says = (event.code, str(event.data))
-        else:
-            return
+        match line.event():
+            case SessionStarted() as event:
+                says: tuple[str, ...] = (event.cwd, event.mode, event.model)
+            case Notice(code="mode.changed" | "model.changed" | "session.forked") as event:
+                says = (event.code, str(event.data))
+            case _:
+                return
         if says != self._in_force:
             self._settings.append(line)
             self._in_force = says
 
     def _take_child(self, line: LogLine, *, undone: bool) -> None:
         event = line.event()
-        if not isinstance(event, AgentStarted | AgentEnded):
-            return
-        name = event.subagent_id
         if isinstance(event, AgentStarted):
-            both = [kind(name, id=line.id, agent=line.agent) for kind in (AgentStarted, AgentEnded)]
-            self._count("child", name.rpartition("-")[2], both)
+            name = event.subagent_id
+            both = (kind(name, id=line.id, agent=line.agent) for kind in (AgentStarted, AgentEnded))
+            self._count("child", name.rpartition("-")[2], *both)
             if not undone:
                 self._children[line.agent] = [line]
-        elif not undone:
+        elif isinstance(event, AgentEnded) and not undone:
             started = self._children.pop(line.agent, [])[:1]
             if started and b'"background":true' in started[0].data:
-                self._slots["started", name], self._slots["ended", name] = started[0], line
+                self._slots["started", event.subagent_id] = started[0]
+                self._slots["ended", event.subagent_id] = line
 
     def _take_result(self, line: LogLine, *, undone: bool) -> None:
         data = _data_of(line)
-        job = str(data.get("bash_id") or data.get("shell_id") or "")
         self._count_job(line, data)
         if undone:
             return
@@ -255,39 +252,35 @@ class Leftovers:
         is_file = isinstance(path, str) and isinstance(digest, str) and path and digest
         is_elsewhere = call is not None and self._slots.pop(("call", call[1].decode()), None) is not None
         if is_file and not is_elsewhere:
-            self._files[str(path)] = (line, str(digest))
+            self._slots["file", str(path)] = _shrink(line, data={"path": path, "hash": digest})
         if "skill" in data:
             self._slots["skill", str(data["skill"])] = line
-        if job and data.get("running") is True:
-            self._slots["job", job] = line
-        elif job:
+        if job := str(data.get("bash_id") or data.get("shell_id") or ""):
             self._slots.pop(("job", job), None)
+            if data.get("running") is True:
+                self._slots["job", job] = line
 
-    def _count_job(self, line: LogLine, data: Mapping[str, Any]) -> None:
+    def _count_job(self, line: LogLine, data: Json) -> None:
         name = str(data.get("bash_id") or "")
-        self._count("job", name.rpartition("_")[2], [_shrunk(line, data={"bash_id": name})])
+        self._count("job", name.rpartition("_")[2], _shrink(line, data={"bash_id": name}))
 
-    def _count(self, what: str, number: str, events: Sequence[Event]) -> None:
+    def _count(self, what: str, number: str, *events: Event) -> None:
         """Keep these, if nothing of a higher number is kept."""
-        if number.isdecimal() and int(number) >= self._highest.get(what, (0, []))[0]:
-            self._highest[what] = int(number), [_as_line(event) for event in events]
+        if number.isdecimal() and int(number) >= self._highest.get(what, 0):
+            self._highest[what] = int(number)
+            self._slots |= {(f"highest {what}", event.type): event for event in events}
 
 
-def _data_of(line: LogLine) -> Mapping[str, Any]:
+def _data_of(line: LogLine) -> Json:
     """The data of a result, without parsing the text after it."""
-    found = _DATA.search(line.data, 0, 1000)
-    if found:
-        try:
-            data, _ = _parse(line.data[found.end() : found.end() + _DATA_BYTES].decode(errors="replace"))
-            return data if isinstance(data, dict) else {}
-        except ValueError:
-            pass  # longer than that
+    if found := _DATA.search(line.data, 0, 1000):
+        with contextlib.suppress(ValueError):  # it may be longer than that
+            return as_object(_parse(line.data[found.end() : found.end() + _DATA_BYTES].decode(errors="replace"))[0])
     event = line.event()
-    data = event.record.get("data") if isinstance(event, ToolEnded) else None
-    return data if isinstance(data, dict) else {}
+    return as_object(event.record.get("data")) if isinstance(event, ToolEnded) else {}
 
 
-def _shrunk(line: LogLine, **record: Any) -> ToolEnded:
+def _shrink(line: LogLine, **record: Any) -> ToolEnded:
     """A result of which only this is left."""
     return ToolEnded(record={"status": "success", **record}, id=line.id, agent=line.agent)
 
