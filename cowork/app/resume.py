@@ -102,7 +102,7 @@ def _take_up(run: Run, past: Sequence[Event], found: ResumeState) -> None:
         state.cwd = Path(found.cwd)
     run.tree.jobs_before = found.last_job
     if found.jobs:
-        lines = "\n".join(job.line for job in found.jobs)
+        lines = "\n".join(found.jobs)
         run.agent.tell(Prompt(f"Background commands:\n{lines}", source="system", label="background commands ended"))
     open_calls = {call.id: call for call in run.agent.transcript.open_calls()}
     for prompt in _undelivered(surviving(past)):

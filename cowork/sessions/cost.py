@@ -10,10 +10,10 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any
 
-from cowork.core.blocks import Json, Usage, add_cost
+from cowork.core.blocks import Json, Usage, add_cost, as_object
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -105,30 +105,24 @@ class Meter:
             ):
                 return self._charge(event, str(model), Spending(1, Usage.from_dict(usage), cost, cost or 0.0))
             case AgentEnded():
-                known, charge = self.agents.get(event.agent, {}), None
-                tokens, cost = _reported(event)
+                known, (data, tokens, cost) = self.agents.pop(event.agent, {}), _report_of(event)
                 if not known.get("kept") and (tokens.total or cost):
-                    data = _record_data(event)
-                    metadata = data.get("metadata")
-                    turns = str(metadata.get("turns_used", "")) if isinstance(metadata, dict) else ""
+                    turns = str(as_object(data.get("metadata")).get("turns_used", ""))
                     whole = Spending(int(turns) if turns.isdigit() else 1, tokens, cost, cost or 0.0)
                     below = Spending.from_dict(known.get("below") or {})
                     model = str(data.get("model_id") or known.get("model") or "")
-                    charge = self._charge(event, model, _less(whole, below))
-                self.agents.pop(event.agent, None)
-                return charge
+                    return self._charge(event, model, _subtract(whole, below), known)
         return None
 
-    def _charge(self, event: Event, model: str, spent: Spending) -> Charge:
+    def _charge(self, event: Event, model: str, spent: Spending, known: Json | None = None) -> Charge:
         path = event.agent
-        known = self.agents.get(path)
-        if known is not None:
-            known["kept"] = True
+        known = self.agents.get(path, {}) if known is None else known
+        known["kept"] = True
         for above in _lineage(path)[:-1]:
             if (over := self.agents.get(above)) is not None:
                 over["below"] = (Spending.from_dict(over.get("below") or {}) + spent).to_dict()
         named = path.rpartition("/")[2].rpartition("-")[0] if "/" in path else path
-        kind = str((known or {}).get("kind") or named)  # the start of a log may be lost
+        kind = str(known.get("kind") or named)  # the start of a log may be lost
         return Charge(event.at, path, kind, model, spent)
 
 
@@ -160,7 +154,7 @@ class TaskRow:
         return self.status != "completed"
 
     def to_dict(self) -> Json:
-        return {"id": self.id} | {each.name: getattr(self, each.name) for each in fields(self)}
+        return {"id": self.id, **asdict(self)}
 
     def to_list(self) -> list[Any]:
         """For the index, which holds many and knows the rest."""
@@ -172,9 +166,9 @@ class TaskRow:
         who = (event.agent, event.subagent_id, event.subagent_type, event.description)
         return cls(session_id, *who, event.model_id or event.model, started=event.at)
 
-    def ended(self, event: AgentEnded) -> TaskRow:
+    def end(self, event: AgentEnded) -> TaskRow:
         """The same with what it came to."""
-        data, (tokens, cost) = _record_data(event), _reported(event)
+        data, tokens, cost = _report_of(event)
         took = data.get("duration_ms")
         return replace(
             self,
@@ -202,7 +196,7 @@ class TaskFigures:
     max_s: float | None = None
 
     def to_dict(self) -> Json:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return asdict(self)
 
 
 def figures(rows: Iterable[TaskRow]) -> TaskFigures:
@@ -234,7 +228,7 @@ def day_of(at: float) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(at))
 
 
-def _less(whole: Spending, part: Spending) -> Spending:
+def _subtract(whole: Spending, part: Spending) -> Spending:
     """What is left of a sum; its requests are its own already."""
     prompt = max(0, whole.usage.prompt_tokens - part.usage.prompt_tokens)  # reports do not tell cached ones apart
     usage = Usage(prompt, max(0, whole.usage.output_tokens - part.usage.output_tokens))
@@ -248,16 +242,9 @@ def _lineage(path: str) -> list[str]:
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-def _record_data(event: AgentEnded) -> Mapping[str, Any]:
-    """The data of the record a child ended with."""
-    data = event.record.get("data")
-    return data if isinstance(data, dict) else {}
-
-
-def _reported(event: AgentEnded) -> tuple[Usage, float | None]:
-    """The tokens and the price that a child's end states, with those of its own children."""
-    data = _record_data(event)
-    usage, cost = data.get("usage"), data.get("total_cost_usd")
-    usage = usage if isinstance(usage, dict) else {}
+def _report_of(event: AgentEnded) -> tuple[Json, Usage, float | None]:
+    """The data a child's end states, with the tokens and the price, which hold those of its own children."""
+    data = as_object(event.record.get("data"))
+    usage, cost = as_object(data.get("usage")), data.get("total_cost_usd")
     tokens = Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
-    return tokens, float(cost) if isinstance(cost, int | float) else None
+    return data, tokens, float(cost) if isinstance(cost, int | float) else None

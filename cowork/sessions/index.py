@@ -101,7 +101,7 @@ class Summary:
                 self.tasks.append(TaskRow.of(event, self.session_id))
             case AgentEnded() if event.agent in self.running:
                 place = self.running.pop(event.agent)
-                self.tasks[place] = self.tasks[place].ended(event)
+                self.tasks[place] = self.tasks[place].end(event)
         if charge := self.meter.apply(event):
             key = Slice(day_of(charge.at), charge.model, charge.kind)
             self.slices[key] = self.slices.get(key, Spending()) + charge.spent

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
-from cowork.core.blocks import Json, Tally, Text, Thinking, ToolUse, outcome_of
+from cowork.core.blocks import Json, Tally, Text, Thinking, ToolUse, as_object, outcome_of
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -38,7 +37,6 @@ class InterruptedChild:
     start: AgentStarted
     turns: int
     text: str  # the last it said
-    doing: str  # the tool that ran when it stopped
     files_changed: tuple[str, ...]
     spent: Spending
     tally: Tally  # of its calls
@@ -55,20 +53,6 @@ class InterruptedChild:
 
 
 @frozen
-class LostJob:
-    """A command of the main agent that ran in the background, and ended with the process at the latest."""
-
-    name: str
-    command: str
-    output_file: str
-
-    @property
-    def line(self) -> str:
-        """For the model."""
-        return f"{self.name} (`{self.command}`) ended with the process it ran in; its output is in {self.output_file}."
-
-
-@frozen
 class ResumeState:
     """The state of the main agent, and the children that were running."""
 
@@ -79,7 +63,7 @@ class ResumeState:
     cwd: str = ""  # of the last call; empty if it is gone or never was
     seen: dict[str, str] = field(default_factory=dict)  # resolved path -> hash last read or written
     children: tuple[InterruptedChild, ...] = ()
-    jobs: tuple[LostJob, ...] = ()  # commands in the background that nobody saw the end of
+    jobs: tuple[str, ...] = ()  # a line on each command in the background that nobody saw the end of
     last_job: int = 0  # the highest number a background command had
 
 
@@ -87,15 +71,15 @@ def restore(events: Iterable[Event], root: Path) -> ResumeState:
     """What to go on with; paths of records are relative to `root` where they are not whole."""
     everything = list(events)
     kept = surviving(everything)
-    mode, model, chosen = settings(everything)
-    shown, seen, jobs = "", dict[str, str](), dict[str, LostJob]()
+    mode, model, chosen = _settings(everything)
+    shown, seen, jobs = "", dict[str, str](), dict[str, str]()
     families: dict[str, str] = {}  # of the calls; a tool from outside may name paths and hashes that mean nothing here
     for event in kept:
         if isinstance(event, ToolStarted) and event.agent == MAIN:
             families[event.tool_use_id] = event.family
         if not isinstance(event, ToolEnded) or event.agent != MAIN:
             continue
-        data, context = _data(event), event.record.get("context")
+        data, context = _data_of(event), event.record.get("context")
         if isinstance(context, dict):
             shown = str(context.get("cwd") or "")
         path, digest = data.get("path"), data.get("hash")
@@ -103,12 +87,13 @@ def restore(events: Iterable[Event], root: Path) -> ResumeState:
         if of_files and isinstance(path, str) and isinstance(digest, str) and path and digest:
             seen[os.path.realpath(os.path.join(root, path))] = digest
         name = str(data.get("bash_id") or data.get("shell_id") or "")
-        given = context.get("params_input") if isinstance(context, dict) else None
+        given = as_object(as_object(context).get("params_input"))
         if data.get("running") is not True:
             jobs.pop(name, None)
-        elif isinstance(given, dict) and "command" in given:
-            command = " ".join(str(given["command"]).split())
-            jobs[name] = LostJob(name, command[:200], str(data.get("output_file") or "no file"))
+        elif "command" in given:
+            command = " ".join(str(given["command"]).split())[:200]
+            output = data.get("output_file") or "no file"
+            jobs[name] = f"{name} (`{command}`) ended with the process it ran in; its output is in {output}."
     cwd = os.path.normpath(os.path.join(root, shown)) if shown else ""
     return ResumeState(
         todos=todos(kept),
@@ -119,7 +104,7 @@ def restore(events: Iterable[Event], root: Path) -> ResumeState:
         seen=seen,
         children=interrupted(kept),
         jobs=tuple(jobs.values()),
-        last_job=max((_number(e) for e in everything), default=0),
+        last_job=max(map(_job_number, everything), default=0),
     )
 
 
@@ -136,7 +121,7 @@ def todos(events: Iterable[Event], agent: str = MAIN) -> tuple[Json, ...]:
     return lists[-1] if lists else ()
 
 
-def settings(events: Iterable[Event]) -> tuple[str, str, str]:
+def _settings(events: Iterable[Event]) -> tuple[str, str, str]:
     """(mode, model, model chosen by hand) as they were last. Rewinding does not undo a choice of the person."""
     mode = model = chosen = ""
     for event in events:
@@ -161,7 +146,7 @@ def interrupted(events: Sequence[Event]) -> tuple[InterruptedChild, ...]:
                 open_children[event.agent] = event
             case AgentEnded():
                 open_children.pop(event.agent, None)
-    return tuple(_child(started, events) for started in open_children.values())
+    return tuple(_describe_child(started, events) for started in open_children.values())
 
 
 def rewind_points(transcript: Transcript) -> tuple[PromptAdded, ...]:
@@ -175,9 +160,9 @@ def diagnose(loaded: Loaded) -> list[str]:
     found = list(loaded.damage)
     if not any(isinstance(e, SessionStarted) for e in events):
         found.append("The start of the session is missing: its folder and model are unknown.")
-    if not any(isinstance(e, PromptAdded) and e.agent == "main" for e in events):
+    if not any(isinstance(e, PromptAdded) and e.agent == MAIN for e in events):
         found.append("It holds no prompt: there is nothing to go on with.")
-    found += _unpaired(events)
+    found += _find_unpaired(events)
     found += [f"A child was cut off: {child.line}." for child in interrupted(events)]
     replies = [event for event in events if isinstance(event, ReplyAdded) and event.agent == MAIN]
     models = {block.model for reply in replies for block in reply.content if isinstance(block, Thinking)}
@@ -186,7 +171,7 @@ def diagnose(loaded: Loaded) -> list[str]:
     return found
 
 
-def _unpaired(events: Sequence[Event]) -> list[str]:
+def _find_unpaired(events: Sequence[Event]) -> list[str]:
     calls: dict[tuple[str, str], str] = {}
     orphans = 0
     for event in events:
@@ -203,7 +188,7 @@ def _unpaired(events: Sequence[Event]) -> list[str]:
     return found
 
 
-def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
+def _describe_child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
     path = started.agent
     text, turns = "", 0
     tally = Tally()
@@ -212,7 +197,7 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
     own = [e for e in events if e.id >= started.id and f"{e.agent}/".startswith(f"{path}/")]
     for event in own:
         if isinstance(event, ToolEnded):
-            changed.update(dict.fromkeys(_changed(event)))
+            changed.update(dict.fromkeys(_changed_files(event)))
         if event.agent != path:
             continue
         match event:
@@ -228,26 +213,23 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
     for name in running.values():
         tally.end(name, "failed")
     spent = sum((charge.spent for charge in charges(own)), Spending())
-    return InterruptedChild(started, turns, text, ", ".join(running.values()), tuple(changed), spent, tally)
+    return InterruptedChild(started, turns, text, tuple(changed), spent, tally)
 
 
-def _number(event: Event) -> int:
+def _job_number(event: Event) -> int:
     """Of the background command a call started."""
-    name = str(_data(event).get("bash_id") or "") if isinstance(event, ToolEnded) else ""
-    number = name.rpartition("_")[2]
+    number = str(_data_of(event).get("bash_id") or "").rpartition("_")[2] if isinstance(event, ToolEnded) else ""
     return int(number) if number.isdecimal() else 0
 
 
-def _changed(event: ToolEnded) -> list[str]:
+def _changed_files(event: ToolEnded) -> list[str]:
     if event.record.get("status") == "error":
         return []
-    data = _data(event)
-    listed = data.get("files_changed")
+    data = _data_of(event)
+    listed, path = data.get("files_changed"), data.get("path")
     found = [str(p) for p in listed] if isinstance(listed, list) else []
-    path = data.get("path")
     return [*found, path] if "added" in data and isinstance(path, str) else found
 
 
-def _data(event: ToolEnded) -> dict[str, Any]:
-    data = event.record.get("data")
-    return data if isinstance(data, dict) else {}
+def _data_of(event: ToolEnded) -> Json:
+    return as_object(event.record.get("data"))

@@ -134,7 +134,7 @@ def test_a_child_without_an_end_is_interrupted_with_what_it_had(stamp):
     (found,) = interrupted(stamp(events))
     start = found.start
     assert (start.agent, start.subagent_id, start.subagent_type, start.model_id) == (child, "id1", "explore", "small")
-    assert (found.turns, found.tally.total(), found.text, found.doing) == (2, 2, "I start.", "Bash")
+    assert (found.turns, found.tally.total(), found.text) == (2, 2, "I start.")
     assert found.files_changed == ("a.py", "b.py")
     assert found.spent == Spending(3, Usage(21, 2), 0.875, 0.875)
     assert found.line == (
