@@ -21,18 +21,18 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         """Take the lock, or raise a UserError that names the process that has it."""
-        self.path = path
         self._claim: Path | None = None  # where files cannot be locked
         while True:
             self._fd = open_private(path, os.O_RDWR | os.O_CREAT)
             try:
                 if not _take(self._fd, path):
-                    self._claim = _claimed(path)
+                    self._claim = _take_claim(path)
             except BaseException:
                 os.close(self._fd)
                 raise
-            if _same_file(self._fd, path):
-                break
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._fd), os.stat(path, follow_symlinks=False)):
+                    break
             self.release()  # the session was removed under us and the name is new
         with contextlib.suppress(OSError):  # on a full disk the lock holds, only nobody is told whose it is
             os.ftruncate(self._fd, 0)
@@ -55,14 +55,10 @@ def holder(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return None
-    except BlockingIOError:
-        return _living_pid(fd) or 0
-    except OSError as error:
-        if error.errno not in _NO_LOCKS_HERE:
-            raise
-        return _living_pid(fd)
+        locked = _flock(fd, fcntl.LOCK_SH)
+        if locked:
+            return None
+        return _living_pid(fd) or (None if locked is None else 0)
     finally:
         os.close(fd)
 
@@ -71,20 +67,28 @@ def _take(fd: int, path: Path) -> bool:
     """Lock the file; False where files cannot be locked and its last holder is gone."""
     deadline = time.monotonic() + _PID_WAIT_S
     while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locked = _flock(fd, fcntl.LOCK_EX)
+        if locked:
             return True
-        except BlockingIOError:
-            pid = _living_pid(fd)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS_HERE:
-                raise
-            pid = _living_pid(fd)
-            if pid is None:
-                return False
+        pid = _living_pid(fd)
+        if locked is None and pid is None:
+            return False
         if pid or time.monotonic() > deadline:
             raise _in_use(path, pid)
         time.sleep(0.005)  # the holder is about to write its id, or only looks
+
+
+def _flock(fd: int, how: int) -> bool | None:
+    """Whether the file could be locked; None where files cannot be."""
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS_HERE:
+            return None
+        raise
+    return True
 
 
 def _in_use(path: Path, pid: int | None) -> UserError:
@@ -93,8 +97,8 @@ def _in_use(path: Path, pid: int | None) -> UserError:
     return UserError(f"Session {path.parent.name} is in use by {who}.", hint)
 
 
-def _claimed(path: Path) -> Path | None:
-    """The right without locks: numbered links that name a process each, of which the highest counts.
+def _take_claim(path: Path) -> Path | None:
+    """Take the right without locks: numbered links that name a process each, of which the highest counts.
 
     A link appears whole or not at all, so of two that try for the next number only one gets it; and as the highest
     always stays, one that was slow sees that it has been overtaken. None where there are no links either.
@@ -163,16 +167,6 @@ def _alive(said: str) -> int | None:
 def _birth(pid: int) -> str:
     """When a process began, in the kernel's count; empty where that cannot be told."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
         return ""
-
-
-def _same_file(fd: int, path: Path) -> bool:
-    try:
-        there = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    here = os.fstat(fd)
-    return (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev)
