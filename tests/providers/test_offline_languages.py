@@ -9,6 +9,7 @@ import pytest
 from cowork.providers.offline import commands
 from cowork.providers.offline.languages import (
     OUTLINE_PATTERN,
+    Line,
     body,
     definition,
     definition_pattern,
@@ -54,7 +55,7 @@ from cowork.providers.offline.languages import (
 def test_a_definition_is_recognised_and_found_by_the_patterns_for_grep(
     path: str, line: str, kind: str, name: str
 ) -> None:
-    found = definition(path, 3, line, name)
+    found = definition(Line(path, 3, line), name)
     assert found is not None
     assert (found.kind, found.name, found.at) == (kind, name, f"{path}:3")
     assert re.search(definition_pattern(name), line)
@@ -73,7 +74,7 @@ def test_a_definition_is_recognised_and_found_by_the_patterns_for_grep(
     ],
 )
 def test_a_use_is_no_definition(path: str, line: str) -> None:
-    assert definition(path, 1, line, "fetch") is None
+    assert definition(Line(path, 1, line), "fetch") is None
 
 
 def test_an_outline_finds_what_has_no_word_for_it() -> None:
@@ -85,17 +86,17 @@ def test_an_outline_finds_what_has_no_word_for_it() -> None:
 def test_the_body_of_a_definition_ends_where_it_ends() -> None:
     text = 'def add(\n    a,\n    b,\n):\n    """Sum."""\n\n    return a + b\n\n\ndef other():\n    pass\n'
     lines = dict(enumerate(text.splitlines(), 1))
-    found = definition("a.py", 1, lines[1], "add")
+    found = definition(Line("a.py", 1, lines[1]), "add")
     assert found
-    assert body(lines, found)[0] == 7
-    assert first_words(lines, 1, "a.py") == "Sum."
+    assert len(body(lines, found)) == 7
+    assert first_words(lines, found) == "Sum."
     script = dict(
         enumerate("/** Adds. */\nfunction add(a, b) {\n  return a + b\n}\nfunction other() {\n}".splitlines(), 1)
     )
-    found = definition("a.js", 2, script[2], "add")
+    found = definition(Line("a.js", 2, script[2]), "add")
     assert found
-    assert body(script, found)[0] == 4
-    assert first_words(script, 2, "a.js") == "Adds."
+    assert len(body(script, found)) == 3
+    assert first_words(script, found) == "Adds."
 
 
 PYTEST = """F.                                                                       [100%]

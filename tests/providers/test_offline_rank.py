@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cowork.providers.offline.plans import Line
+from cowork.providers.offline.languages import Line
 from cowork.providers.offline.words import either, rank_files, rank_places, terms
 
 TREE = {

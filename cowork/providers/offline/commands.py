@@ -7,7 +7,7 @@ from shlex import quote
 
 from cowork.providers.offline import words
 from cowork.providers.offline.locate import resolve
-from cowork.providers.offline.plans import Plan, bash, bullets, code, fence, glob, grep, ls, plural, shorten
+from cowork.providers.offline.plans import Plan, bullets, call, code, fence, grep, plural, shorten
 from cowork.providers.offline.project import Files, commands, look
 from cowork.providers.offline.questions import Intent
 
@@ -38,7 +38,8 @@ def history(intent: Intent) -> Plan:
     if files := words.files(intent.subject):
         path = yield from resolve(files[0])
     commands = _git_commands(said, path, words.quoted(intent.subject) + words.names(intent.subject))
-    results = yield [bash(f"git {command}", f"Run git {command.split()[0]}") for command in commands]
+    git = [{"command": f"git {command}", "description": f"Run git {command.split()[0]}"} for command in commands]
+    results = yield [call("Bash", **options) for options in git]
     if denied := next((result for result in results if result.denied), None):
         advice = "Trust the folder (`--trust`) or allow `Bash(git:*)` to let me."
         return f"I may not run git here ({shorten(denied.text, 160)}), so I cannot see what changed. {advice}"
@@ -73,9 +74,6 @@ def _git_commands(said: str, path: str, names: list[str]) -> tuple[str, ...]:
 # ---------------------------------------------------------------- tests
 
 _TIMEOUT = 600_000
-_MISSING = re.compile(
-    r"No module named '?(?:pytest|unittest)\b.*|^.*(?:command not found|: not found|Missing script).*", re.MULTILINE
-)
 
 
 def run_tests(intent: Intent) -> Plan:
@@ -83,7 +81,7 @@ def run_tests(intent: Intent) -> Plan:
     command = yield from _test_command(intent)
     if not command:
         return "No tests ran; I found no way to run tests: no test files that I know, and no command in a manifest."
-    (result,) = yield [bash(command, "Run the tests", _TIMEOUT)]
+    (result,) = yield [call("Bash", command=command, description="Run the tests", timeout=_TIMEOUT)]
     if result.denied:
         head = f"I did not run the tests: {shorten(result.text, 200)}\n\nThe command is {code(command)}."
         return f"{head} Allow it with `--allow 'Bash({command.split()[0]}:*)'`, or answer yes in the chat."
@@ -94,7 +92,7 @@ def _test_command(intent: Intent) -> Plan:
     """The command for the tests of this project, or of the file that is meant."""
     files = yield from look()
     suites, cases = yield [
-        glob("**/{test_*.py,*_test.py}"),
+        call("Glob", pattern="**/{test_*.py,*_test.py}"),
         grep(r"^import pytest|^from pytest|unittest\.TestCase", glob="*.py", head_limit=40),
     ]
     if not suites.paths:
@@ -110,25 +108,44 @@ def _test_command(intent: Intent) -> Plan:
 def _python(files: Files) -> Plan:
     """The interpreter of the project's own environment, where there is one; as a rule git ignores its folder."""
     for folder in re.findall(r"(?:^|^Ignored: |, )(\.?venv)/", files.tree.text, re.MULTILINE):
-        (programs,) = yield [ls(f"{folder}/bin")]
+        (programs,) = yield [call("LS", path=f"{folder}/bin")]
         if re.search(r"^python\b(?!3)", programs.text, re.MULTILINE):
             return f"{folder}/bin/python"
     return "python3"
 
 
+# How runners sum up, count what ran, and name tests that failed, why and where: pytest, unittest, go, cargo, node.
+_SUMMARY = (
+    r"^=*\s*((?:\d+ (?:failed|passed|skipped|errors?|warnings?|xfailed|xpassed|deselected)(?:, )?)+) in [\d.:]+"
+    r"|^(Ran \d+ tests? in [\d.]+s|test result: .+?(?=;)|\s*Tests:\s+.+)"
+)
+_COUNTED = r"\b(\d+) (?:passed|failed|errors?|xfailed|xpassed)\b|^Ran (\d+) tests?\b|^# (?:pass|fail) (\d+)"
+_NONE = r"no tests ran|NO TESTS RAN|[Nn]o tests? (?:were )?found|collected 0 items|no test files|no tests to run"
+_MISSING = r"(No module named '?(?:pytest|unittest)\b.*)|^(.*(?:command not found|: not found|Missing script).*)"
+_FAILED = (
+    r"^(?:FAILED|ERROR) ([^\s:]+\.py\S*)|^(?:FAIL|ERROR): (\S+(?: \(.+?\))?)|^\s*--- FAIL: (\S+)"
+    r"|^test (\S+) \.\.\. FAILED$|^\s*(?:●|✕|✖|×|not ok \d+ -)\s+(.+?)$"
+)
+_REASON = r"^E\s+(.+)$|panicked at .*\n(.*)|^\s*(\w[\w.]*(?:Error|Exception|Failure)\b.*|expect\(.*)$"
+_PLACE = (
+    r"^\s*([^\s:]+\.(?:py|go)):(\d+): ?|^  File \"([^<\"]+)\", line (\d+)|panicked at (?:'.*?', )?(\S+?):(\d+)"
+    r"|((?:[\w.@-]+/)*[\w.-]+\.[cm]?[jt]sx?):(\d+)"
+)
+_FOREIGN = re.compile(r"site-packages/|/lib/python|node_modules/")
+
+
 def report(command: str, output: str, *, failed: bool) -> str:
     """The result first, then each failure with its place. Only tests that ran can pass."""
     failures, number = failed_tests(output), _ran(output)
-    summaries = re.findall(_SUMMARY, output, re.MULTILINE)
-    summary = next(filter(None, summaries[-1])).strip() if summaries else ""
+    summary = (_captures(_SUMMARY, output) or [""])[-1].strip()
     last = f"`{command}` said last:\n\n" + fence("\n".join(output.strip().splitlines()[-15:]), "log.txt")
     exit_code = re.search(r"^Exit code (\d+)\.", output, re.MULTILINE)
-    missing = _MISSING.search(output)
+    missing = _captures(_MISSING, output)
     if failures:
         head = f"{plural(len(failures), 'test')} failed" + (f" ({summary})" if summary else "")
-        reasons = dict.fromkeys(code(shorten(next(filter(None, hit)), 140)) for hit in _REASON.findall(output))
-        rows = {"Failed": map(code, failures), "At": map(code, failure_places(output)), "Because": reasons}
-        told = (f"{title}:\n{bullets(list(some), 20)}" for title, each in rows.items() if (some := list(each)))
+        reasons = dict.fromkeys(shorten(reason, 140) for reason in _captures(_REASON, output))
+        rows = {"Failed": failures, "At": failure_places(output), "Because": list(reasons)}
+        told = [f"{title}:\n{bullets(list(map(code, each)), 20)}" for title, each in rows.items() if each]
         return f"{head}, run with `{command}`.\n\n" + "\n\n".join(told)
     if number == 0 or (missing and not number):
         because = f"the test runner is missing ({missing[0].strip()})" if missing else summary or "it found none"
@@ -141,46 +158,25 @@ def report(command: str, output: str, *, failed: bool) -> str:
     return f"All tests pass{f': {summary}' if summary else ''} (`{command}`)."
 
 
-_SUMMARY = (
-    r"^=*\s*((?:\d+ (?:failed|passed|skipped|errors?|warnings?|xfailed|xpassed|deselected)(?:, )?)+) in [\d.:]+"
-    r"|^(Ran \d+ tests? in [\d.]+s|test result: .+?(?=;)|\s*Tests:\s+.+)"
-)
-_COUNTED = r"\b(\d+) (?:passed|failed|errors?|xfailed|xpassed)\b|^Ran (\d+) tests?\b|^# (?:pass|fail) (\d+)"
-_NONE = r"no tests ran|NO TESTS RAN|[Nn]o tests? (?:were )?found|collected 0 items|no test files|no tests to run"
+def _captures(pattern: str, output: str) -> list[str]:
+    """What a pattern of alternatives captures, in order; the parts of a place with a colon between them."""
+    return [":".join(filter(None, hit)) for hit in re.findall(pattern, output, re.MULTILINE)]
 
 
 def _ran(output: str) -> int | None:
     """How many tests ran; None where the output does not tell."""
-    counts = [int(next(filter(None, hit))) for hit in re.findall(_COUNTED, output, re.MULTILINE)]
+    counts = [int(number) for number in _captures(_COUNTED, output)]
     if counts or re.search(r"^=*\s*\d+ (?:skipped|deselected)\b", output, re.MULTILINE):
         return sum(counts)
     packages = re.findall(r"^ok\s+\S+\s+[\d.(](?!.*no tests to run)", output, re.MULTILINE)  # go
     return len(packages) or (0 if re.search(_NONE, output) else None)
 
 
-# How runners name a test that failed, and the places of the program in their output: pytest, unittest, go, cargo, node.
-_FAILED = re.compile(
-    r"^(?:FAILED|ERROR) ([^\s:]+\.py\S*)|^(?:FAIL|ERROR): (\S+(?: \(.+?\))?)|^\s*--- FAIL: (\S+)"
-    r"|^test (\S+) \.\.\. FAILED$|^\s*(?:●|✕|✖|×|not ok \d+ -)\s+(.+?)$",
-    re.MULTILINE,
-)
-_PLACE = re.compile(
-    r"^\s*([^\s:]+\.(?:py|go)):(\d+): ?|^  File \"([^<\"]+)\", line (\d+)|panicked at (?:'.*?', )?(\S+?):(\d+)"
-    r"|((?:[\w.@-]+/)*[\w.-]+\.[cm]?[jt]sx?):(\d+)",
-    re.MULTILINE,
-)
-_REASON = re.compile(
-    r"^E\s+(.+)$|panicked at .*\n(.*)|^\s*(\w[\w.]*(?:Error|Exception|Failure)\b.*|expect\(.*)$", re.MULTILINE
-)
-_FOREIGN = re.compile(r"site-packages/|/lib/python|node_modules/")
-
-
 def failed_tests(output: str) -> list[str]:
     """The names of the tests that failed."""
-    return list(dict.fromkeys(next(filter(None, hit)) for hit in _FAILED.findall(output)))
+    return list(dict.fromkeys(_captures(_FAILED, output)))
 
 
 def failure_places(output: str) -> list[str]:
     """The lines of the program that the output points at."""
-    frames = (":".join(filter(None, hit)) for hit in _PLACE.findall(output))
-    return list(dict.fromkeys(frame for frame in frames if not _FOREIGN.search(frame)))
+    return [place for place in dict.fromkeys(_captures(_PLACE, output)) if not _FOREIGN.search(place)]

@@ -79,19 +79,25 @@ _WORD_BEFORE = re.compile(r"\b(?:def|function|func?|fn|fun|class|[\w$]+\.)\s*\*?
 
 
 @frozen
-class Definition:
-    """A line that defines a name."""
+class Line:
+    """A line of a file that a search found."""
 
     path: str
-    line: int
-    kind: str
-    name: str
-    indent: int
+    number: int
     text: str
 
     @property
     def at(self) -> str:
-        return f"{self.path}:{self.line}"
+        return f"{self.path}:{self.number}"
+
+
+@frozen
+class Definition(Line):
+    """A line that defines a name."""
+
+    kind: str
+    name: str
+    indent: int
 
 
 def family_of(path: str) -> str:
@@ -102,9 +108,9 @@ def family_of(path: str) -> str:
     return _FAMILY_OF.get(base.rpartition(".")[2].lower() if "." in base else "", "")
 
 
-def definition(path: str, line: int, text: str, name: str = "", *, ignore_case: bool = False) -> Definition | None:
+def definition(line: Line, name: str = "", *, ignore_case: bool = False) -> Definition | None:
     """The definition a line holds, of `name` or of anything."""
-    family = family_of(path)
+    family, text = family_of(line.path), line.text
     for kind, pattern in _compiled(family or "other", name, ignore_case):
         found = pattern.match(text)
         if not found or (found["name"] in _NO_NAMES and not _WORD_BEFORE.search(text[: found.start("name")])):
@@ -114,7 +120,7 @@ def definition(path: str, line: int, text: str, name: str = "", *, ignore_case: 
         indent = len(found["indent"].expandtabs(4))
         if kind == "call" or (kind == "function" and family == "python"):
             kind = "method" if indent else "function"
-        return Definition(path, line, kind, found["name"], indent, text.strip())
+        return Definition(line.path, line.number, text.strip(), kind, found["name"], indent)
     return None
 
 
@@ -168,7 +174,7 @@ def enclosing(outline: Sequence[Definition], line: int) -> str:
     """`Class.method` around a line, by the definitions before it and their indentation."""
     chain: list[Definition] = []
     for item in outline:
-        if item.line > line:
+        if item.number > line:
             break
         while chain and chain[-1].indent >= item.indent:
             chain.pop()
@@ -239,15 +245,17 @@ _COMMENT = re.compile(r"^\s*(?:///?!?|#+|--|;+|%+|/?\*+!?)\s?(.*?)(?:\s*\*+/)?$"
 _CLOSES = re.compile(r"\s*(?:[)\]}{]|else\b|elif\b|except\b|finally\b|catch\b|end\b)")
 
 
-def first_words(lines: Mapping[int, str], at: int, path: str) -> str:
-    """The first sentence of the docstring below a definition, or of the comment above it."""
-    if family_of(path) == "python":
-        below = "\n".join(lines.get(number, "") for number in range(at, at + 25))
+def first_words(lines: Mapping[int, str], item: Definition) -> str:
+    """The first sentence a file or a definition says of itself: in its docstring, or in a comment at or above it."""
+    if item.kind == "file":
+        return _sentence(_opening("\n".join(lines.get(number, "") for number in range(1, 16))))
+    if family_of(item.path) == "python":
+        below = "\n".join(lines.get(number, "") for number in range(item.number, item.number + 25))
         after = re.search(r":\s*(?:#.*)?\n", below)
-        found = _DOCSTRING.match(below[after.end() :]) if after else None
+        found = _DOCSTRING.match(below, after.end()) if after else None
         return _sentence(found[2]) if found else ""
     rows: list[str] = []
-    for number in range(at - 1, max(at - 12, 0), -1):
+    for number in range(item.number - 1, max(item.number - 12, 0), -1):
         text = lines.get(number, "").strip()
         if text.startswith(("@", "#[", "[")) and not rows:
             continue
@@ -259,26 +267,24 @@ def first_words(lines: Mapping[int, str], at: int, path: str) -> str:
     return _sentence(" ".join(rows))
 
 
-def module_words(lines: Mapping[int, str]) -> str:
-    """The first sentence of the docstring or comment a file begins with."""
-    text = "\n".join(lines.get(number, "") for number in range(1, 16))
-    if found := re.match(r"(?:#.*\n|\s)*(?=[rRuU]?(?:\"\"\"|'''))", text):
-        found = _DOCSTRING.match(text, found.end())
-        return _sentence(found[2]) if found else ""
+def _opening(text: str) -> str:
+    """The docstring a file begins with, or else its first comment that says something."""
+    if before := re.match(r"(?:#.*\n|\s)*(?=[rRuU]?(?:\"\"\"|'''))", text):
+        found = _DOCSTRING.match(text, before.end())
+        return found[2] if found else ""
     said = (hit[1] for row in text.split("\n")[:8] if not row.startswith("#!") and (hit := _COMMENT.match(row)))
-    return _sentence(next((text for text in said if len(text) > 15), ""))
+    return next((comment for comment in said if len(comment) > 15), "")
 
 
-def body(lines: Mapping[int, str], item: Definition) -> tuple[int, str]:
-    """(last line, text) of a definition: what is indented deeper than its first line, and the line that closes it."""
-    deep = indent_of(lines.get(item.line, ""))
-    end = item.line
-    for number in range(item.line + 1, max(lines, default=item.line) + 1):
+def body(lines: Mapping[int, str], item: Definition) -> list[str]:
+    """The lines of a definition: what is indented deeper than its first line, and the line that closes it."""
+    deep, end = indent_of(lines.get(item.number, "")), item.number
+    for number in range(item.number + 1, max(lines, default=item.number) + 1):
         text = lines.get(number, "")
         if text.strip() and indent_of(text) <= deep and not _CLOSES.match(text):
             break
         end = number if text.strip() else end
-    return end, "\n".join(lines.get(n, "") for n in range(item.line, end + 1))
+    return [lines.get(number, "") for number in range(item.number, end + 1)]
 
 
 def _sentence(text: str) -> str:

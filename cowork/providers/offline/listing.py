@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 
 from cowork.providers.offline import languages, words
-from cowork.providers.offline.languages import KINDS, Declared, definition, family_of, kind_named
+from cowork.providers.offline.languages import KINDS, Declared, Definition, Line, definition, family_of, kind_named
 from cowork.providers.offline.locate import describe, resolve
-from cowork.providers.offline.plans import Plan, bullets, code, evidence, fence, glob, grep, ls, plural, read
+from cowork.providers.offline.plans import Plan, bullets, call, clip, code, evidence, fence, grep, plural, read
 from cowork.providers.offline.project import outline
 from cowork.providers.offline.questions import Intent, clean
 from cowork.providers.offline.words import is_source, path_affinity, place_weight
@@ -27,6 +27,7 @@ _FILES = {  # how people name files of a sort, and the glob for them
     r"\bmodules?\b": "*.{py,js,ts,mjs,cjs,jsx,tsx,go,rs,rb,java,kt,ex,hs,ml}",
 }
 _MARKS = ("TODO", "FIXME", "XXX", "HACK")
+_OUTLINED = ("class", "function", "method", "type", "macro", "target")
 
 
 def take_stock(intent: Intent) -> Plan:
@@ -72,31 +73,33 @@ def _files(intent: Intent) -> Plan:
     pattern = _glob_of(intent.subject.replace(intent.path, " ") if intent.path else intent.subject)
     if intent.kind == "list" and not pattern and not re.search(r"\ball\b|\bevery\b", intent.subject):
         return (yield from _folder(base))
-    (result,) = yield [glob(pattern or "**/*", base)]
+    (result,) = yield [call("Glob", pattern=pattern or "**/*", path=base)]
     place = f" under `{base}`" if base else ""
     if not result.paths:
         return f"No files match `{pattern}`{place}."
-    head = f"{plural(result.total_files, 'file')} match `{pattern or '**/*'}`{place}"
-    if intent.kind == "count":
-        return f"{head}."
-    return f"{head}:\n\n{bullets([code(name) for name in sorted(result.paths)], total=result.total_files)}"
+    total = result.totals[0]
+    head = f"{plural(total, 'file')} match `{pattern or '**/*'}`{place}"
+    listed = bullets([code(name) for name in sorted(result.paths)], total=total)
+    return f"{head}." if intent.kind == "count" else f"{head}:\n\n{listed}"
 
 
 def _folder(path: str) -> Plan:
-    (tree,) = yield [ls(path)]
+    (tree,) = yield [call("LS", path=path)]
     if tree.failed:
         return f"I could not list {code(path or '.')}: {tree.text}"
     first, *rows = tree.text.splitlines()
-    return f"{first}\n\n" + fence("\n".join([*rows[:60], *(["…"] if len(rows) > 60 else [])]), "tree.txt")
+    return f"{first}\n\n{fence(clip(rows, 60), 'tree.txt')}"
 
 
 def _count_lines(intent: Intent) -> Plan:
     path = yield from resolve(intent.path)
     files = _glob_of(intent.subject.lower()).removeprefix("**/")
-    one, all_ = yield [read(path or "."), grep("^", "count", path=path, glob=files)]
+    one, all_ = yield [read(path or "."), grep("^", mode="count", path=path, glob=files)]
     if family_of(path):
-        return one.text if one.failed else f"`{path}` has {plural(one.total_lines, 'line')}."
-    longest = bullets([f"`{file}` {number:,}" for file, number in all_.counts[:8]])
+        lines = one.totals[0] or max(one.page, default=0)
+        return one.text if one.failed else f"`{path}` has {plural(lines, 'line')}."
+    counts = re.findall(r"^(.+):(\d+)$", all_.text, re.MULTILINE)
+    longest = bullets([f"`{file}` {int(number):,}" for file, number in counts[:8]])
     return f"{plural(all_.totals[0], 'line')} in {plural(all_.totals[1], 'file')}. The longest:\n\n{longest}"
 
 
@@ -135,13 +138,14 @@ def read_file(intent: Intent) -> Plan:
         return (yield from (outline(replace(intent, path=path)) if intent.kind == "explain" else _folder(path)))
     if page.failed:
         return f"I could not read {code(path)}: {page.text}"
-    rows, total = [text for _, text in sorted(page.page.items())], page.total_lines
-    found = [definition(path, number, text) for number, text in sorted(page.page.items())]
-    items = [d for d in found if d and d.kind in ("class", "function", "method", "type", "macro", "target")]
+    lines = [Line(path, number, text) for number, text in sorted(page.page.items())]
+    total = page.totals[0] or max(page.page, default=0)
+    items = [d for d in map(definition, lines) if d and d.kind in _OUTLINED]
     if intent.kind == "read" or not items:
-        shown = f", lines {start}–{start + min(len(rows), 200) - 1} of {total}"
-        note = shown if intent.other or len(rows) < total else ""
-        return f"`{path}:{start}`{note}:\n\n" + fence("\n".join(rows[:200]), path)
-    told = {d.line: languages.first_words(page.page, d.line, path) for d in items}
-    outlined = [f"`{d.at}` {d.kind} {code(d.name)}{f': {told[d.line]}' if told[d.line] else ''}" for d in items]
-    return f"`{path}` has {plural(total, 'line')}. {languages.module_words(page.page)}\n\n{bullets(outlined, 60)}"
+        shown = f", lines {start}–{start + min(len(lines), 200) - 1} of {total}"
+        note = shown if intent.other or len(lines) < total else ""
+        return f"`{path}:{start}`{note}:\n\n" + fence("\n".join(line.text for line in lines[:200]), path)
+    told = [(d, languages.first_words(page.page, d)) for d in items]
+    rows = [f"`{d.at}` {d.kind} {code(d.name)}{f': {said}' if said else ''}" for d, said in told]
+    purpose = languages.first_words(page.page, Definition(path, 1, "", "file", "", 0))
+    return f"`{path}` has {plural(total, 'line')}. {purpose}\n\n{bullets(rows, 60)}"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cowork.providers.offline import languages, plans, words
-from cowork.providers.offline.languages import INNER, Definition, definition
-from cowork.providers.offline.plans import Line, Plan, Steps, bullets, code, fence, glob, grep, plural, read, shorten
+from cowork.providers.offline.languages import INNER, Definition, Line, definition, enclosing
+from cowork.providers.offline.plans import Plan, Steps, bullets, call, code, fence, grep, plural, read, shorten
 from cowork.providers.offline.questions import Intent, clean
 from cowork.providers.offline.words import RankedPlace, Term, by_place, either, is_source, is_test, place_weight, terms
 
@@ -22,10 +22,10 @@ def resolve(path: str) -> Steps[str]:
     """The path as it is in the tree: given whole, or found by its name."""
     if path in ("", ".") or path.startswith("/"):
         return path
-    (hits,) = yield [glob(path if any(c in path for c in "*{") else f"**/{path.strip('/')}")]
+    (hits,) = yield [call("Glob", pattern=path if any(c in path for c in "*{") else f"**/{path.strip('/')}")]
     candidates = [p for p in hits.paths if p == path or p.endswith("/" + path.strip("./"))]
     if not candidates and "." not in path and "/" not in path:  # README, LICENSE
-        (hits,) = yield [glob(f"**/{path}.*")]
+        (hits,) = yield [call("Glob", pattern=f"**/{path}.*")]
         candidates = hits.paths
     if path in candidates or not candidates:
         return path
@@ -47,14 +47,14 @@ def definitions(intent: Intent, name: str, container: str = "") -> Steps[list[De
     for any_case in (False, True):
         if not hits:
             (result,) = yield [grep(pattern, path=intent.path, ignore_case=any_case, head_limit=600)]
-            items = (definition(h.path, h.number, h.text, name, ignore_case=any_case) for h in result.hits)
-            hits = words.likeliest([item for item in items if item], intent.text, intent.hint)
+            items = (definition(hit, name, ignore_case=any_case) for hit in result.hits)
+            hits = words.likeliest(filter(None, items), intent.text, intent.hint)
     if not container or not hits:
         return hits
     outlines = yield from _outlines(d.path for d in sorted(hits, key=lambda d: _stem(d.path) != container.lower()))
 
     def distance(item: Definition) -> int:
-        chain = languages.enclosing(outlines.get(item.path, []), item.line).split(".")
+        chain = enclosing(outlines.get(item.path, []), item.number).split(".")
         if container in chain[:-1] or re.search(rf"\b{re.escape(container)}(?:\.{name}|\))", item.text):
             return 0
         return 1 if container.lower() in (_stem(item.path), *item.path.lower().split("/")) else 2
@@ -70,11 +70,10 @@ def _outlines(paths: Iterable[str]) -> Steps[dict[str, list[Definition]]]:
     """What each of some files defines."""
     files = list(dict.fromkeys(paths))[:8]
     looks = yield [grep(languages.OUTLINE_PATTERN, path=path, head_limit=2000) for path in files]
-    found: dict[str, list[Definition]] = {}
-    for path, look in zip(files, looks, strict=True):
-        items = (definition(line.path, line.number, line.text) for line in look.hits)
-        found[path] = [item for item in items if item and item.kind not in (*INNER, "variable")]
-    return found
+    return {
+        path: [item for item in map(definition, look.hits) if item and item.kind not in (*INNER, "variable")]
+        for path, look in zip(files, looks, strict=True)
+    }
 
 
 def _mentioned(intent: Intent, name: str) -> Plan:
@@ -101,17 +100,15 @@ def define(intent: Intent) -> Plan:
         # A plain word is more likely about the code than about some local variable of that name.
         return (yield from describe(replace(intent, subject=clean(intent.text))))
     best, *others = hits
-    (page,) = yield [read(best.path, max(1, best.line - 12), 600)]
-    end, text = languages.body(page.page, best)
-    told = languages.first_words(page.page, best.line, best.path)
+    (page,) = yield [read(best.path, max(1, best.number - 12), 600)]
+    told = languages.first_words(page.page, best)
     shown = f"{container}.{name}" if container else best.name
     if intent.kind == "where":
         parts = [f"{code(shown)} is defined at `{best.at}` ({best.kind})", fence(best.text, best.path)]
     else:
-        rows = text.splitlines()
-        more = ["…"] if len(rows) > 60 else []
-        source = fence("\n".join(rows[:60] + more), best.path)
-        parts = [f"{code(shown)} ({best.kind}) is at `{best.at}-{end}`", source]
+        rows = languages.body(page.page, best)
+        parts = [f"{code(shown)} ({best.kind}) is at `{best.at}-{best.number + len(rows) - 1}`"]
+        parts += [fence(plans.clip(rows, 60), best.path)]
         parts += [] if told else [f"It has no docstring. {plans.NEEDS_MODEL}"]
     parts[0] += f": {told}" if told else "."
     if same := [f"`{d.at}` {d.kind} {code(shorten(d.text))}" for d in others if place_weight(d.path) > -75]:
@@ -134,11 +131,8 @@ def describe(intent: Intent) -> Plan:
         where_ = "names, docstrings, comments and file names" + (f" under `{intent.path}`" if intent.path else "")
         return f"I searched {where_} for {looked} and found nothing that fits.\n\n{plans.NEEDS_MODEL}"
     best, *rest = places
-    (page,) = yield [read(best.at.path, max(1, best.at.line - 12), 45)]
-    is_file = best.at.kind == "file"
-    told = (
-        languages.module_words(page.page) if is_file else languages.first_words(page.page, best.at.line, best.at.path)
-    )
+    (page,) = yield [read(best.at.path, max(1, best.at.number - 12), 45)]
+    told = languages.first_words(page.page, best.at)
     rows = [f"Most likely {best.told}{f': {told}' if told else ''}"]
     worth = [place for place in rest if place.score >= 0.5 * best.score and place.at.name != best.at.name]
     others = {place.at.name: place for place in reversed(worth)}
@@ -159,23 +153,17 @@ def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPl
     stems = [stem for term in asked for stem in term.stems]
     spelled = ",".join(dict.fromkeys(s for stem in stems for s in (stem, stem.capitalize())))
     texts = rf"{_COMMENT}(?:{any_})" + (rf"|(?:{any_}).*[^\w](?:{any_})" if len(asked) > 1 else "")
-    named, said, files = yield [
+    named, said, titled = yield [
         grep(languages.named_pattern(any_), ignore_case=True, glob=aside, path=path, head_limit=700),
         grep(texts, ignore_case=True, glob=aside, path=path, head_limit=700),
-        glob(f"**/*{{{spelled}}}*" if "," in spelled else f"**/*{spelled}*", path),
+        call("Glob", pattern=f"**/*{{{spelled}}}*" if "," in spelled else f"**/*{spelled}*", path=path),
     ]
     lines = [*named.hits, *said.hits]
-    best = words.rank_files(asked, lines, [p for p in files.paths if not aside or is_source(p)])[:6]
-    looks = yield [  # two searches, so that a long one leaves room for the other
-        grep(
-            f"{languages.OUTLINE_PATTERN}|{any_}",
-            ignore_case=True,
-            glob=re.sub(r"[\s*?\[\]{}!]", "?", ",".join(group)),
-            head_limit=1900,
-        )
-        for group in (best[:3], best[3:])
-        if group
-    ]
+    best = words.rank_files(asked, lines, [p for p in titled.paths if not aside or is_source(p)])[:6]
+    globs = [re.sub(r"[\s*?\[\]{}!]", "?", ",".join(group)) for group in (best[:3], best[3:]) if group]
+    inside = f"{languages.OUTLINE_PATTERN}|{any_}"
+    # Two searches, so that a long one leaves room for the other.
+    looks = yield [grep(inside, ignore_case=True, glob=files, head_limit=1900) for files in globs]
     by_file: dict[str, list[Line]] = {path: [] for path in best}
     for line in dict.fromkeys([*lines, *(line for look in looks for line in look.hits)]):
         if line.path in by_file:
@@ -201,7 +189,7 @@ def uses(intent: Intent) -> Plan:
     before = r"(?:\.|::|->)" if container else r"(?:^|[^\w$])"
     (result,) = yield [grep(rf"{before}{re.escape(name)}(?:[^\w$]|$)", path=intent.path, head_limit=1000)]
     hits = [hit for hit in by_place(result.hits) if is_test(hit.path) or not for_tests]
-    made = [hit for hit in hits if (d := definition(hit.path, hit.number, hit.text, name)) and d.kind not in INNER]
+    made = [hit for hit in hits if (d := definition(hit, name)) and d.kind not in INNER]
     hits = [hit for hit in hits if hit not in made]
     defined = f"; defined at `{made[0].at}`" if made else ""
     if not hits:
@@ -219,7 +207,7 @@ def uses(intent: Intent) -> Plan:
     outlines = yield from _outlines(hit.path for hit in shown)
     rows = []
     for hit in shown:
-        inside = languages.enclosing(outlines.get(hit.path, []), hit.number)
+        inside = enclosing(outlines.get(hit.path, []), hit.number)
         rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(shorten(hit.text, 90))}")
     rest = [f"`{hit.at}`" for hit in {hit.path: hit for hit in hits if hit.path not in outlines}.values()]
     also = f"\n\nAlso in {', '.join(rest[:30])}." if rest else ""

@@ -1,7 +1,4 @@
-"""The provider: reads the conversation, asks the plan what comes next, and streams it as a model would.
-
-A request comes down to what is asked now, what was asked before, and the form the answer must have.
-"""
+"""The provider: reads the conversation, asks the plan what comes next, and streams it as a model would."""
 
 from __future__ import annotations
 
@@ -9,11 +6,10 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from cowork.core.blocks import Block, Json, Message, Text, ToolUse, Usage
-from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
 from cowork.providers.offline import commands, listing, locate, plans, project
 from cowork.providers.offline.plans import Call, Memory, Plan, advance
@@ -79,29 +75,39 @@ class Offline:
 
 def respond(request: Request) -> tuple[Block, ...]:
     """What the model says to a request. The same request always gets the same reply."""
-    talk = _read_request(request)
-    if talk.to_compact:
-        return (Text(_summarise(talk.to_compact)),)
+    messages = request.messages
+    if not request.tools and messages and messages[-1].text.startswith("<conversation>"):
+        return (Text(_summarise(messages[-1].text)),)
+    may_call = request.tool_choice != "none" and bool(request.tools)
+    asked = _prompts(messages)
+    if not may_call and request.tools and len(asked) > 1:
+        asked = asked[:-1]  # a demand for the report, a summary or a repair: the question is the one before
+    start = _first_open(messages, asked if may_call else asked[-1:])
+    memory = Memory(messages[start:], [spec.name for spec in request.tools], may_call=may_call)
     before: Intent | None = None
-    for question in talk.earlier:  # "it" is what the question before was about
+    for _, question in (prompt for prompt in asked if prompt[0] < start):  # "it" is what was asked about before
         before = next((intent for intent in reversed(intents(question, before)) if intent.subject), before)
-    parts = [intent for question in talk.questions for intent in intents(question, before)]
-    may_delegate = len(parts) > 1 and not talk.is_child and "Task" in talk.memory.tools
-    ends = [advance(_delegate(p) if may_delegate and p.is_search else _plan(p), talk.memory) for p in parts]
+    parts = [intent for at, question in asked if at >= start for intent in intents(question, before)]
+    may_delegate = len(parts) > 1 and TASK_MARK not in request.system and "Task" in memory.tools
+    ends = [advance(_delegate(p) if may_delegate and p.is_search else _plan(p), memory) for p in parts]
     if missing := {call.key: call for end in ends if not isinstance(end, str) for call in end}:
-        tasks = sum(call.name == "Task" for call in missing.values())
-        opening = (Text(f"I'll look into {tasks} parts at once."),) if tasks > 1 else ()
-        seeds = [f"{len(request.messages)} {index} {key}" for index, key in enumerate(missing)]
-        ids = (
-            f"off_{hashlib.sha256(seed.encode()).hexdigest()[:16]}" for seed in seeds
-        )  # the same for the same request
-        return (*opening, *(ToolUse(id, call.name, call.input) for id, call in zip(ids, missing.values(), strict=True)))
+        return _make_calls(list(missing.values()), len(messages))
     answers = [str(end) for end in ends] or [plans.HELLO]
     said = answers[0]
     if len(parts) > 1:  # the answers under their questions
         titles = [plans.shorten(_standalone(intent), 120).replace("*", "") for intent in parts]
         said = "\n\n".join(f"**{title}**\n\n{answer}" for title, answer in zip(titles, answers, strict=True))
-    return (Text(json.dumps(_value(talk.schema, said), ensure_ascii=False) if talk.schema is not None else said),)
+    schema = _schema(messages)
+    return (Text(said if schema is None else json.dumps(_value(schema, said), ensure_ascii=False)),)
+
+
+def _make_calls(calls: Sequence[Call], turn: int) -> tuple[Block, ...]:
+    """The calls, with ids that are the same for the same request."""
+    tasks = sum(call.name == "Task" for call in calls)
+    opening = (Text(f"I'll look into {tasks} parts at once."),) if tasks > 1 else ()
+    seeds = [f"{turn} {index} {call.key}" for index, call in enumerate(calls)]
+    ids = [f"off_{hashlib.sha256(seed.encode()).hexdigest()[:16]}" for seed in seeds]
+    return (*opening, *(ToolUse(id, call.name, call.input) for id, call in zip(ids, calls, strict=True)))
 
 
 def _plan(intent: Intent) -> Plan:
@@ -134,41 +140,15 @@ def _standalone(intent: Intent) -> str:
 # ---------------------------------------------------------------- the conversation
 
 
-@frozen
-class _Talk:
-    """What a request comes down to."""
-
-    questions: tuple[str, ...]  # open ones, oldest first; more than one when the user spoke up meanwhile
-    earlier: tuple[str, ...]  # questions already answered, oldest first
-    memory: Memory
-    is_child: bool
-    schema: Json | None = None
-    to_compact: str = ""  # a conversation to be summarised, instead of a question
-
-
-def _read_request(request: Request) -> _Talk:
-    """The conversation behind a request."""
-    messages = request.messages
-    may_call = request.tool_choice != "none" and bool(request.tools)
-    is_child = TASK_MARK in request.system
-    if not request.tools and messages and messages[-1].text.startswith("<conversation>"):
-        return _Talk((), (), Memory(), is_child, to_compact=messages[-1].text)
-    asked = _prompts(messages)
-    if not may_call and request.tools and len(asked) > 1:
-        asked = asked[:-1]  # a demand for the report, a summary or a repair: the question is the one before
+def _first_open(messages: Sequence[Message], asked: Sequence[tuple[int, str]]) -> int:
+    """Where the first question stands that is not answered yet; several are open when the user spoke up meanwhile."""
     start = 0
     for start, _ in reversed(asked):
         # A prompt beside results came while calls of an earlier one were at work, so that one is open too.
-        calls = messages[start - 1].calls if may_call and start and messages[start].results else ()
+        calls = messages[start - 1].calls if start and messages[start].results else ()
         if not calls or any(call.id.startswith("user_") for call in calls):
             break
-    return _Talk(
-        questions=tuple(text for at, text in asked if at >= start),
-        earlier=tuple(text for at, text in asked if at < start),
-        memory=Memory(messages[start:], [spec.name for spec in request.tools], may_call=may_call),
-        is_child=is_child,
-        schema=_schema(messages),
-    )
+    return start
 
 
 def _prompts(messages: tuple[Message, ...]) -> list[tuple[int, str]]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from cowork.core.blocks import Json, Message, Text, ToolResult
 from cowork.core.frozen import frozen
-from cowork.providers.offline.languages import family_of
+from cowork.providers.offline.languages import Line, family_of
 
 WHAT_I_AM = (
     "I am the built-in offline model: rules and search, no network, no cost. I can say where things are defined and "
@@ -32,7 +32,11 @@ UNKNOWN = f"I cannot answer that. {WHAT_I_AM}\n\n{NEEDS_MODEL}"
 
 _LINE = re.compile(r"^(.+?):(\d+):(.*)$")
 _UNDER = re.compile(r"^(\d+):(.*)$")  # the path stands above
-_COUNT = re.compile(r"^(.+):(\d+)$", re.MULTILINE)
+_TOTALS = re.compile(
+    r"^(?:at least )?([\d,]+) match(?:es)? in ([\d,]+) files?\.$|^(?:more than )?([\d,]+) files?, newest first\.$"
+    r"|^\[Lines \d+-\d+ of (?:more than )?(\d+)",
+    re.MULTILINE,
+)
 _FENCES = {"script": "js", "shell": "sh"} | {f: f for f in ("python", "go", "rust", "c", "ruby", "make")}
 
 
@@ -46,19 +50,6 @@ class Call:
     @property
     def key(self) -> str:
         return f"{self.name} {json.dumps(self.input, sort_keys=True)}"
-
-
-@frozen
-class Line:
-    """A line of a file that a search found."""
-
-    path: str
-    number: int
-    text: str
-
-    @property
-    def at(self) -> str:
-        return f"{self.path}:{self.number}"
 
 
 @frozen
@@ -88,14 +79,11 @@ class CallResult:
 
     @property
     def totals(self) -> tuple[int, int]:
-        """(matches, files) of a Grep."""
-        found = self._numbers(r"^(?:at least )?([\d,]+) match(?:es)? in ([\d,]+) files?\.$")
-        return (found[0], found[1]) if found else (0, 0)
-
-    @property
-    def counts(self) -> list[tuple[str, int]]:
-        """(path, matches) of a Grep that counts."""
-        return [] if self.failed else [(hit[1], int(hit[2])) for hit in _COUNT.finditer(self.text)]
+        """What there was in all: (matches, files) of a Grep, (files, 0) of a Glob, (lines, 0) of a part of a file."""
+        found = None if self.failed else _TOTALS.search(self.text)
+        numbers = [int(number.replace(",", "")) for number in found.groups() if number] if found else []
+        first, second, *_ = (*numbers, 0, 0)
+        return first, second
 
     @property
     def paths(self) -> list[str]:
@@ -106,24 +94,10 @@ class CallResult:
         return [row.removeprefix("./") for row in rows if row.strip()]
 
     @property
-    def total_files(self) -> int:
-        """How many files a Glob found."""
-        return sum(self._numbers(r"^(?:more than )?([\d,]+) files?, newest first\.$"))
-
-    @property
     def page(self) -> dict[int, str]:
         """The lines of a Read by number."""
         rows = [] if self.failed else [row.partition("\t") for row in self.text.split("\n")]
-        return {int(number): text for number, tab, text in rows if tab and number.isdigit()}
-
-    @property
-    def total_lines(self) -> int:
-        """How many lines the file of a Read has."""
-        return sum(self._numbers(r"\[Lines \d+-\d+ of (?:more than )?(\d+)")) or max(self.page, default=0)
-
-    def _numbers(self, pattern: str) -> tuple[int, ...]:
-        found = None if self.failed else re.search(pattern, self.text, re.MULTILINE)
-        return tuple(int(number.replace(",", "")) for number in found.groups()) if found else ()
+        return {int(number): text for number, tab, text in rows if tab and number.isdecimal()}
 
 
 T = TypeVar("T")
@@ -171,34 +145,22 @@ def _text(result: ToolResult) -> str:
     return "".join(block.text for block in result.content if isinstance(block, Text))
 
 
-# ---------------------------------------------------------------- calls; options that are empty are left out
+# ---------------------------------------------------------------- calls
 
 
-def _call(name: str, options: Json) -> Call:
+def call(name: str, **options: Any) -> Call:
+    """A call with the tool's own options; those that are empty are left out."""
     return Call(name, {option: value for option, value in options.items() if value})
 
 
-def grep(pattern: str, mode: str = "content", *, ignore_case: bool = False, **options: Any) -> Call:
-    """A search for lines, with the tool's own options."""
-    return _call("Grep", {"pattern": pattern, "output_mode": mode, "-i": ignore_case, **options})
-
-
-def glob(pattern: str, path: str = "") -> Call:
-    return _call("Glob", {"pattern": pattern, "path": path})
+def grep(pattern: str, *, mode: str = "content", ignore_case: bool = False, **options: Any) -> Call:
+    """A search for lines."""
+    return call("Grep", pattern=pattern, output_mode=mode, **{"-i": ignore_case}, **options)
 
 
 def read(path: str, offset: int = 1, limit: int = 2000) -> Call:
-    return _call(
-        "Read", {"file_path": path, "offset": offset if offset > 1 else 0, "limit": limit if limit != 2000 else 0}
-    )
-
-
-def ls(path: str = "") -> Call:
-    return _call("LS", {"path": path})
-
-
-def bash(command: str, description: str, timeout: int = 0) -> Call:
-    return _call("Bash", {"command": command, "description": description, "timeout": timeout})
+    """A look at lines of a file."""
+    return call("Read", file_path=path, offset=offset if offset > 1 else 0, limit=limit if limit != 2000 else 0)
 
 
 # ---------------------------------------------------------------- answers
@@ -227,6 +189,11 @@ def bullets(rows: Sequence[str], most: int = 40, total: int = 0) -> str:
 def evidence(lines: Iterable[Line]) -> list[str]:
     """A row for each line a search found: its place and its text."""
     return [f"`{line.at}` {code(shorten(line.text))}" for line in lines]
+
+
+def clip(rows: Sequence[str], most: int) -> str:
+    """The first of many lines."""
+    return "\n".join([*rows[:most], *(["…"] if len(rows) > most else [])])
 
 
 def shorten(text: str, width: int = 100) -> str:

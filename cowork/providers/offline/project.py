@@ -6,21 +6,9 @@ import re
 from collections.abc import Iterator
 
 from cowork.providers.offline import words
-from cowork.providers.offline.languages import indent_of
+from cowork.providers.offline.languages import Line, indent_of
 from cowork.providers.offline.locate import describe
-from cowork.providers.offline.plans import (
-    CallResult,
-    Line,
-    Plan,
-    Steps,
-    bullets,
-    code,
-    evidence,
-    grep,
-    ls,
-    read,
-    shorten,
-)
+from cowork.providers.offline.plans import CallResult, Plan, Steps, bullets, call, code, evidence, grep, read, shorten
 from cowork.providers.offline.questions import ENTRY, Intent
 from cowork.providers.offline.words import by_place, is_test
 
@@ -62,7 +50,7 @@ class Files:
 
 def look(path: str = "") -> Steps[Files]:
     """List the folder and read what tells of the project."""
-    (tree,) = yield [ls(path)]
+    (tree,) = yield [call("LS", path=path)]
     top = [row.strip() for row in tree.text.splitlines() if row and not row.startswith(" ")]
     wanted = sorted(filter(_MANIFESTS.fullmatch, top), key=lambda name: not name.lower().startswith("readme"))
     base = f"{path.rstrip('/')}/" if path else ""

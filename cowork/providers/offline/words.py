@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cowork.core.frozen import frozen
 from cowork.providers.offline import languages
-from cowork.providers.offline.languages import Definition, family_of
-from cowork.providers.offline.plans import Line
+from cowork.providers.offline.languages import Definition, Line, family_of
 
 _STOP_TEXT = """
     a an the is are was were be been being do does did can could should would will shall may might must
@@ -224,9 +223,9 @@ def likeliest(found: Iterable[Definition], question: str = "", hint: str = "") -
     def score(item: Definition) -> tuple[float, str, int]:
         points: float = languages.WEIGHT[item.kind] + place_weight(item.path) + 4 * path_affinity(item.path, said)
         points += 40 * (item.kind in KINDS.get(hint, ())) + 8 * (item.indent == 0)
-        return (-points, item.path, item.line)
+        return (-points, item.path, item.number)
 
-    return sorted({(d.path, d.line): d for d in found}.values(), key=score)
+    return sorted({d.at: d for d in found}.values(), key=score)
 
 
 def path_affinity(path: str, keywords: Sequence[str]) -> float:
@@ -257,7 +256,7 @@ def rank_files(asked: Sequence[Term], lines: Iterable[Line], paths: Iterable[str
     drafts = {path: _Draft(_file(path)) for path in paths if family_of(path)}
     for line in dict.fromkeys(lines):
         if family_of(line.path):
-            drafts.setdefault(line.path, _Draft(_file(line.path))).hear(line)
+            drafts.setdefault(line.path, _Draft(_file(line.path))).lines.append(words(line.text))
     return [place.at.path for place in _judge(asked, list(drafts.values()))]
 
 
@@ -270,30 +269,26 @@ def _file(path: str) -> Definition:
     """A file as a place; the name that tells of it is its folder's where its own is that of every such file."""
     *folders, base = path.split("/")
     stem = base.split(".")[0]
-    return Definition(path, 1, "file", folders[-1] if stem in _EVERY and folders else stem, -1, "")
+    name = folders[-1] if folders and stem in ("__init__", "index", "mod", "lib", "main") else stem
+    return Definition(path, 1, "", "file", name, indent=-1)
 
 
-_EVERY = ("__init__", "index", "mod", "lib", "main")
 _ABOVE = re.compile(r"\s*(?:@|#\[|#(?!\s*(?:define|include|if))|//|/\*|\*|--)")
 _KIND = {"variable": -0.05, "file": -0.1, "class": 0.05, "type": 0.03, "module": -0.04}
 
 
 class _Draft:
-    """A definition with the lines that belong to it, before it is judged."""
+    """A definition with the definitions it is in and the words of the lines that belong to it."""
 
-    def __init__(self, item: Definition, chain: Sequence[Definition] = ()) -> None:
-        self.item = item
-        self.chain = [d for d in chain if d.kind != "file"]
+    def __init__(self, item: Definition, around: Sequence[Definition] = ()) -> None:
+        self.item, self.around = item, around
         self.own = parts(item.name)
         self.lines: list[list[str]] = []
-
-    def hear(self, line: Line) -> None:
-        self.lines.append(words(line.text))
 
     def judge(self, asked: Sequence[Term], worth: Mapping[str, float]) -> RankedPlace:
         """The place with its score: how much its name, what is around it and its lines speak of the terms."""
         item = self.item
-        around = [part for d in (_file(item.path), *self.chain) for part in parts(d.name)]
+        around = [part for d in self.around or [_file(item.path)] for part in parts(d.name)]
         points, named, said = 0.0, [], []
         for term in asked:
             told = sum(term.fits(row) > 0 for row in self.lines)
@@ -308,7 +303,8 @@ class _Draft:
         score = points / whole + meant * (0.06 + 0.2 * sum(worth[word] for word in named) / whole)
         score += _KIND.get(item.kind, 0) + place_weight(item.path) / 250
         score += 0.06 * (asked[-1].fits(self.own[-1:]) >= 0.8)  # “the daemon server” is a server
-        return RankedPlace(item, score, tuple(named), tuple(said), self.chain[-1].name if self.chain else "")
+        inside = self.around[-1].name if len(self.around) > 1 else ""
+        return RankedPlace(item, score, tuple(named), tuple(said), inside)
 
 
 def _judge(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[RankedPlace]:
@@ -317,29 +313,27 @@ def _judge(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[RankedPlace]
     seen = {term.word: sum(term.fits(parts) > 0 for parts in said) for term in asked}
     worth = {word: math.log(1 + (len(drafts) + 1) / (number + 0.5)) for word, number in seen.items()}
     found = [draft.judge(asked, worth) for draft in drafts]
-    return sorted((p for p in found if p.named or p.said), key=lambda p: (-p.score, p.at.path, p.at.line))
+    return sorted((p for p in found if p.named or p.said), key=lambda p: (-p.score, p.at.path, p.at.number))
 
 
 def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
     """The definitions of a file, each with the lines in it and the comment above it."""
-    top = _Draft(_file(path))
-    drafts, chain, above = [top], [top], list[Line]()
+    chain = [_Draft(_file(path))]  # the file itself is indented less than any line
+    drafts = list(chain)
+    above: list[list[str]] = []
     for line in sorted(lines, key=lambda each: each.number):
-        item = languages.definition(path, line.number, line.text)
+        item = languages.definition(line)
         if item and _is_place(item):
-            while chain[-1].item.indent >= item.indent:
-                chain.pop()
-            drafts.append(_Draft(item, [d.item for d in chain]))
-            for each in above:
-                drafts[-1].hear(each)
-            above = []
-            chain += drafts[-1:] if item.kind != "variable" else []
+            chain = [draft for draft in chain if draft.item.indent < item.indent]
+            draft = _Draft(item, [outer.item for outer in chain])
+            draft.lines, above = above, []
+            drafts.append(draft)
+            chain += [draft] if item.kind != "variable" else []
         elif _ABOVE.match(line.text):
-            above.append(line)
+            above.append(words(line.text))
         else:  # it belongs to the innermost definition that is indented less
-            next((draft for draft in reversed(chain) if draft.item.indent < languages.indent_of(line.text)), top).hear(
-                line
-            )
+            deep = languages.indent_of(line.text)
+            [draft for draft in chain if draft.item.indent < deep][-1].lines.append(words(line.text))
     return drafts
 
 
