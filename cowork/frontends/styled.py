@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.color import ColorSystem
@@ -235,23 +236,44 @@ def bar(
 def box(
     head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: str = "accent"
 ) -> list[Line]:
-    """A frame of exactly `columns`; the facts stand at the right end of the title."""
-    inner = columns - BOX_MARGIN
-    room = max(1, inner - 2)  # a piece of rule and a space at either end
+    """A frame of exactly `columns`, drawn by rich; the facts stand at the right end of the title."""
+    from rich.panel import Panel  # with rich's console it is heavy, and most turns draw no box
+    from rich.text import Text
+
+    def text(spans: Iterable[Span]) -> Text:
+        # What has no style of its own is named, or a title would take on the colour of the frame.
+        styled = ((piece, _named(name) if isinstance(name, str) else name) for name, piece in spans)
+        return Text.assemble(*styled, no_wrap=True, overflow="ignore", end="")
+
+    room = max(1, columns - BOX_MARGIN - 2)  # a piece of rule and a space at either end
     facts = facts if room - width(facts) >= _HEAD else ""
     title = clip_line(head, room - width(facts) - 2 if facts else room)
     if facts:
         title += [(style, f" {'─' * (room - line_width(title) - width(facts) - 2)} "), ("dim", facts)]
+    drawn = Panel(
+        text(span for row in rows for span in (*clip_line(row, columns - BOX_MARGIN), ("", "\n"))),
+        title=text(title),
+        title_align="left",
+        subtitle=text([("dim", clip_facts(foot, room))]) if foot else None,
+        subtitle_align="left",
+        width=columns,
+        border_style=_named(style),
+    )
+    lines = _console().render_lines(drawn, _console().options.update(width=columns))
+    return [[(made.meta.get("name", made) if made else "", piece) for piece, made, _ in line] for line in lines]
 
-    def edge(left: str, words: Line, right: str) -> Line:
-        spaced = [("", " "), *words, ("", " ")] if line_width(words) else []
-        return [(style, f"{left}─"), *spaced, (style, "─" * (columns - 3 - line_width(spaced)) + right)]
 
-    def row(words: Line) -> Line:
-        return [(style, "│ "), *words, ("", " " * (inner - line_width(words))), (style, " │")]
+@cache
+def _named(name: str) -> Style:
+    """A style that only carries one of our names through rich; the theme says later what it looks like."""
+    return Style(meta={"name": name})
 
-    below: Line = [("dim", clip_facts(foot, room))]
-    return [edge("╭", title, "╮"), *(row(clip_line(words, inner)) for words in rows), edge("╰", below, "╯")]
+
+@cache
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=80, force_terminal=True, color_system=None, legacy_windows=False)
 
 
 class Theme:
