@@ -131,7 +131,7 @@ async def lines(host: FakeHost, text: str) -> None:
 
 
 async def edit(host: FakeHost, text: str) -> None:
-    display = {"kind": "diff", "path": "shop/refunds/service.py", "diff": DIFF, "added": 3, "removed": 1}
+    display = {"kind": "diff", "path": "shop/refunds/service.py", "diff": DIFF, "summary": "+3 −1"}
     question = Question(
         "permission", "Allow this edit?", tool="Edit", input={"file_path": "shop/refunds/service.py"},
         family="write", line="shop/refunds/service.py",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cowork.core import format
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import (
     AgentEnded,
@@ -176,8 +177,9 @@ class FakeHost:
         await asyncio.sleep(pause)
         display = dict(display or {})
         if output:
+            lines = lines or output.count("\n")
             display |= {"kind": "terminal", "command": given.get("command"), "output": output, "exit_code": 0,
-                        "lines": lines or output.count("\n")}  # fmt: skip
+                        "lines": lines, "summary": format.plural(lines, "line")}  # fmt: skip
         if summary:
             display["summary"] = summary
         record: dict[str, Any] = {"status": status, "data": {}, "text": text, "stats": {}, "context": {}}

@@ -156,9 +156,10 @@ def tool_lines(columns: int) -> list[Line]:
     calls = (
         ("Read", {"file_path": "/srv/shop/cowork/app.py"}, {"status": "success"}, {"summary": "212 lines"}),
         ("Bash", {"command": "pytest -q\nrm x"}, {"status": "partial"},
-         {"kind": "terminal", "output": "a\nb\nc\nd\ne\nf\n1 failed\n", "exit_code": 1, "lines": 120}),
+         {"kind": "terminal", "output": "a\nb\nc\nd\ne\nf\n1 failed\n", "exit_code": 1, "lines": 120,
+          "summary": "exit 1"}),
         ("Edit", {"file_path": "shop/refunds/service.py"}, {"status": "success"},
-         {"kind": "diff", "diff": DIFF, "added": 3, "removed": 1}),
+         {"kind": "diff", "diff": DIFF, "summary": "+3 −1"}),
         ("Read", {"file_path": "nope.py"}, {"status": "error", "error": {"code": "NOT_FOUND",
          "message": "nope.py does not exist. Nearest: hope.py"}}, {}),
         ("Edit", {"file_path": "auth.py"},

@@ -36,16 +36,11 @@ async def pick(keys: list[str], choose: Choose | None = None) -> Row | None:
     picker = Picker(lambda: None)
     waiting = asyncio.ensure_future(picker.choose(choose or of()))
     await asyncio.sleep(0)
-    acts = {"enter": Picking.enter, "back": lambda p: p.narrow(p.query[:-1]), "clear": lambda p: p.narrow(""),
-            "page": lambda p: p.move(1, page=True),
+    acts = {"enter": Picking.enter, "esc": Picking.escape, "back": lambda p: p.narrow(p.query[:-1]),
+            "clear": lambda p: p.narrow(""), "page": lambda p: p.move(1, page=True),
             "down": lambda p: p.move(1), "up": lambda p: p.move(-1)}  # fmt: skip
     for key in keys:
-        if key == "esc":
-            picker.escape()
-        elif key in acts:
-            picker.act(acts[key])
-        else:
-            picker.type(key)
+        picker.act(acts.get(key) or (lambda p, key=key: p.narrow(p.query + key)))
     row = await asyncio.wait_for(waiting, 60)
     assert picker.current is None
     return row

@@ -41,7 +41,6 @@ class _Surface:
 
     drawn: list[str] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
-    widths: list[int] = field(default_factory=list)
     row: int = 0  # of the cursor, from the top of the region
     column: int = 0
     columns: int = 0  # of the terminal when it was drawn
@@ -78,7 +77,7 @@ class Painter(Renderer):
         """Bring the terminal to the state of the frame."""
         size = self.output.get_size()
         finished = self._finished(size.columns)  # first: what is finished is no longer live
-        self._above = min(size.rows - 1, self._above + rows_taken(map(line_width, finished), size.columns))
+        self._above = min(size.rows - 1, self._above + rows_taken(finished, size.columns))
         frame = self._compose(size.columns, size.rows, self._above)
         while (now := self.output.get_size()) != size:  # a frame for a larger window would scroll a smaller one
             size = now
@@ -140,8 +139,7 @@ class Painter(Renderer):
         parts.extend(f"{encode(line)}\r\n" for line in finished)
         lines = [] if is_done else [clip_line(line, columns - 1) for line in frame.lines]
         row, column = frame.cursor if frame.cursor and lines else (0, 0)
-        widths, old = list(map(line_width, lines)), self._inline
-        new = _Surface(list(map(encode, lines)), lines, widths, row, column, columns, theme)
+        old, new = self._inline, _Surface(list(map(encode, lines)), lines, row, column, columns, theme)
         if not parts and (new.drawn, row, column) == (old.drawn, old.row, old.column):
             return
         _draw_changes(parts, old, new)
@@ -154,12 +152,12 @@ class Painter(Renderer):
 
     def _erase_inline(self, parts: list[str], columns: int) -> None:
         up, old = self._inline.row, self._inline
-        if columns < old.columns and self._reflows and self._clock() - old.at > _NEWS_S:
-            up = rows_taken(old.widths[:up], columns) + old.column // columns
-        if self._inline.columns > columns:
-            self._above = max(0, self._above - rows_taken(self._inline.widths, columns) + len(self._inline.widths))
-        if self._inline.drawn:
-            parts.append(_move(-up) + (_ERASE_BELOW if len(self._inline.drawn) > 1 else "\r\x1b[J"))
+        if columns < old.columns:
+            if self._reflows and self._clock() - old.at > _NEWS_S:
+                up = rows_taken(old.lines[:up], columns) + old.column // columns
+            self._above = max(0, self._above - rows_taken(old.lines, columns) + len(old.lines))
+        if old.drawn:
+            parts.append(_move(-up) + (_ERASE_BELOW if len(old.drawn) > 1 else "\r\x1b[J"))
         self._inline = _Surface(columns=columns)
 
     def _draw_full(self, parts: list[str], lines: Sequence[Line]) -> None:
@@ -231,9 +229,9 @@ def _changed_pieces(old: Line, new: Line, theme: Theme) -> list[tuple[int, str]]
     return [(line_width(new[:at]), theme.encode(new[at : at + 1])) for at in changed]
 
 
-def rows_taken(widths: Iterable[int], columns: int) -> int:
-    """Rows that lines of these widths take once they are wrapped."""
-    return sum(max(1, -(-cells // columns)) for cells in widths)
+def rows_taken(lines: Iterable[Line], columns: int) -> int:
+    """Rows that the lines take once they are wrapped."""
+    return sum(max(1, -(-line_width(line) // columns)) for line in lines)
 
 
 def _move(rows: int) -> str:

@@ -137,7 +137,7 @@ class Actions:
         elif step < 0 and not buffer.text and repl.turns.queue:
             repl.composer.set(repl.turns.recall() or "")
         else:
-            repl.completer.quiet(repl.composer.older if step < 0 else repl.composer.newer)
+            repl.completer.quiet(lambda: repl.composer.browse(step))
 
     def escape(self) -> None:
         """Close what is open, else stop the turn; when nothing runs, the second time clear the line or go back."""

@@ -17,9 +17,11 @@ from cowork.frontends.styled import Line, clip, clip_start, option, pad, width, 
 ROWS = 8
 _LIMIT = 40
 _CHUNK = 1_000  # paths looked at between two chances for a key to be echoed
-_AT = re.compile(r"(?:^|(?<=[\s(\[\"'`]))@([^\s@]*)$")
-_SLASH = re.compile(r"^/([\w:-]*)$")
-_ARGUMENT = re.compile(r"^/([\w:-]+)\s+(\S*)$")
+_CONTEXTS = {
+    "command": re.compile(r"^/(?P<query>[\w:-]*)$"),
+    "argument": re.compile(r"^/(?P<command>[\w:-]+)\s+(?P<query>\S*)$"),
+    "at": re.compile(r"(?:^|(?<=[\s(\[\"'`]))@(?P<query>[^\s@]*)$"),
+}
 _FRESH_S = 20.0  # how long the list of files is good for
 
 
@@ -77,13 +79,8 @@ class Context:
 
 def context_of(before: str) -> Context | None:
     """What the text before the cursor asks for, if anything."""
-    if found := _SLASH.match(before):
-        return Context("command", found[1])
-    if found := _ARGUMENT.match(before):
-        return Context("argument", found[2], found[1])
-    if found := _AT.search(before):
-        return Context("at", found[1])
-    return None
+    found = ((kind, pattern.search(before)) for kind, pattern in _CONTEXTS.items())
+    return next((Context(kind, **match.groupdict()) for kind, match in found if match), None)
 
 
 def match_commands(commands: Iterable[Command], query: str) -> list[Item]:

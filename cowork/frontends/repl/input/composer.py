@@ -124,23 +124,17 @@ class Composer:
         chip = next((chip for chip in (*self.pastes, *self.images) if before.endswith(chip)), "")
         self.buffer.delete_before_cursor(len(chip) or 1)
 
-    def older(self) -> None:
-        """The entry before in the history; what was being written is kept."""
+    def browse(self, step: int) -> None:
+        """Go back and forth in the history; behind its newest entry is what was being written."""
+        entries = self.history.entries
         if self._place is None:
             self._draft = self.buffer.text
-        place = len(self.history.entries) if self._place is None else self._place
-        if place > 0:
-            self.set(self.history.entries[place - 1])
-            self._place = place - 1
-
-    def newer(self) -> None:
-        """The entry after, and in the end what was being written."""
-        if self._place is None:
-            return
-        place = self._place + 1
-        at_end = place >= len(self.history.entries)
-        self.set(self._draft if at_end else self.history.entries[place])
-        self._place = None if at_end else place
+        place = (len(entries) if self._place is None else self._place) + step
+        if 0 <= place < len(entries):
+            self.set(entries[place])
+            self._place = place
+        elif place == len(entries):
+            self.set(self._draft)
 
 
 def input_lines(

@@ -145,7 +145,7 @@ def _picker_keys(keys: KeyBindings, repl: Repl) -> None:
 
     def write(data: str) -> None:
         if data.isprintable() or "\n" in data:
-            picker.type(data)
+            picker.act(lambda shown: shown.narrow(shown.query + data))
 
     acts: dict[str, Callable[[Picking], None]] = {
         **dict.fromkeys(("up", "c-p", "s-tab"), lambda shown: shown.move(-1)),
@@ -155,9 +155,9 @@ def _picker_keys(keys: KeyBindings, repl: Repl) -> None:
         **dict.fromkeys(("enter", "c-j"), Picking.enter),
         "backspace": lambda shown: shown.narrow(shown.query[:-1]),
         **dict.fromkeys(("c-u", "c-w"), lambda shown: shown.narrow("")),
+        "escape": Picking.escape,
     }
     _bind(keys, picking, {name: partial(picker.act, act) for name, act in acts.items()}, eager=True)
-    _bind(keys, picking, {"escape": picker.escape}, eager=True)
     _bind_text(keys, picking, write, Keys.Any, Keys.BracketedPaste)
 
 

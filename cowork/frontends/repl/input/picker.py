@@ -74,13 +74,20 @@ class Picking:
         elif self.choose.write and written:
             self.settle(Row(written, written))
 
+    def escape(self) -> None:
+        """Take back what was typed, then leave."""
+        if self.query:
+            self.narrow("")
+        else:
+            self.settle(None)
+
     def settle(self, row: Row | None) -> None:
         if not self.future.done():
             self.future.set_result(row)
 
 
 class Picker:
-    """Lets the person choose; keys are given by the methods below `choose`. A second list waits for the first."""
+    """Lets the person choose; keys come through `act`. A second list waits for the first."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._open: Picking | None = None
@@ -112,13 +119,6 @@ class Picker:
         if self.current is not None:
             act(self.current)
             self._look()
-
-    def type(self, text: str) -> None:
-        self.act(lambda picking: picking.narrow(picking.query + text))
-
-    def escape(self) -> None:
-        """Take back what was typed, then leave."""
-        self.act(lambda picking: picking.narrow("") if picking.query else picking.settle(None))
 
     def leave(self) -> bool:
         """Close the list without a choice; False when there was none."""

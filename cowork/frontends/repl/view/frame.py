@@ -18,7 +18,7 @@ from cowork.frontends.repl.view.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.tool_lines import output_lines, running_line
-from cowork.frontends.styled import WIDEST, Line, Theme, clip, clip_line, clip_start, limit_rows, line_width, spinner
+from cowork.frontends.styled import WIDEST, Line, Theme, clip, clip_line, clip_start, limit_rows, spinner
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
@@ -43,7 +43,7 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     for box_width, framed in ((columns - 1, True), (columns - 1, False), (max(_LEAST, narrow), False)):
         frame = _inline(repl, columns, rows, box_width, framed=framed)
         blank = next((row for row, line in enumerate(frame.lines) if line), len(frame.lines))
-        pushed = rows_taken(map(line_width, frame.lines), narrow) - len(frame.lines) - blank
+        pushed = rows_taken(frame.lines, narrow) - len(frame.lines) - blank
         room = min(above, rows - len(frame.lines))
         if framed and not repl.environ.get("TMUX"):  # other terminals use the empty rows first
             room = rows - 1 - len(frame.lines)

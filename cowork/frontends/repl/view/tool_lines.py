@@ -59,16 +59,6 @@ def summary(record: Mapping[str, Any], display: Mapping[str, Any]) -> str:
         return one_line(str(display["summary"]))
     if record.get("status") == "error":
         return one_line(str((record.get("error") or {}).get("code") or "error").replace("_", " ").lower())
-    match display.get("kind"):
-        case "diff":
-            return f"+{display.get('added', 0)} −{display.get('removed', 0)}"
-        case "terminal":
-            code = display.get("exit_code")
-            return f"exit {code}" if code else format.plural(int(display.get("lines") or 0), "line")
-        case "files":
-            return format.plural(int(display.get("total") or 0), "file")
-        case "matches":
-            return f"{display.get('total', 0)} in {format.plural(int(display.get('files') or 0), 'file')}"
     return ""
 
 
