@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack, closing, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -29,22 +29,21 @@ class Models:
         self._config, self._options = config, options
         self._facts = {"cwd": str(root), "home": str(paths.home(environ))}
         self._open: dict[str, Provider] = {}
-        self._closers: list[Callable[[], None]] = []
+        self._files = ExitStack()  # what is written to, closed last
 
     def __call__(self, name: str) -> tuple[Provider, str]:
         """The model and the tier it really is: light without a model of its own is main."""
         tier = "main" if name == "light" and not self._config.has_light else name
         if tier not in self._open:
-            self._open[tier] = self._opened(tier)
+            self._open[tier] = self._open_tier(tier)
         return self._open[tier], tier
 
     async def close(self) -> None:
         for provider in {id(p): p for p in self._open.values()}.values():
             await provider.aclose()
-        for close in self._closers:
-            close()
+        self._files.close()
 
-    def _opened(self, tier: str) -> Provider:
+    def _open_tier(self, tier: str) -> Provider:
         if self._options.replay:  # its waits are played as they were, so nothing is retried around it
             return self._replay.open(tier)
         from cowork.providers.open import open_provider
@@ -58,17 +57,14 @@ class Models:
     def _dump(self) -> RequestDump | None:
         if not self._options.dump_requests:
             return None
-        dump = RequestDump(self._options.dump_requests, self._secrets())
-        self._closers.append(dump.close)
-        return dump
+        return self._files.enter_context(closing(RequestDump(self._options.dump_requests, self._secrets())))
 
     @cached_property
     def _recorder(self) -> Recorder | None:
         if not self._options.record:
             return None
         recorder = Recorder(self._options.record, facts=self._facts, secrets=self._secrets())
-        self._closers.append(recorder.close)
-        return recorder
+        return self._files.enter_context(closing(recorder))
 
     @cached_property
     def _replay(self) -> Replay:
@@ -79,6 +75,6 @@ class Models:
         """Keys and headers of both models, which no file may hold."""
         specs = []
         for name in ("main", "light"):
-            with contextlib.suppress(UserError):  # a model without its key fails when it is opened, not here
+            with suppress(UserError):  # a model without its key fails when it is opened, not here
                 specs.append(self._config.model(name))
         return [s for spec in specs for s in (spec.api_key, *spec.headers.values()) if s]

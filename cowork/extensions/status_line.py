@@ -26,7 +26,7 @@ class StatusLine:
         self,
         launch: Launch,
         state: Callable[[], Json],
-        show: Callable[[str, Mapping[str, str]], None],
+        show: Callable[[Mapping[str, str]], None],  # told when `text` or the rows of children may have changed
         root: Path,
         *,
         template: str = "",
@@ -35,7 +35,7 @@ class StatusLine:
     ) -> None:
         self._template, self._command, self._subagent_command, self._root = template, command, subagent_command, root
         self._launch, self._state, self._show = launch, state, show
-        self._text, self._rows = "", dict[str, str]()
+        self.text, self._rows = "", dict[str, str]()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -59,13 +59,13 @@ class StatusLine:
 
     async def _update(self) -> None:
         state = self._state()
-        if self._template:
-            self._text = filled(self._template, state)
+        text = filled(self._template, state) if self._template else self.text
         if (out := await self._run(self._command, state)) is not None:
-            self._text = first_line(out)
+            text = first_line(out)
         if (out := await self._run(self._subagent_command if state["tasks"] else "", state)) is not None:
             self._rows = rows_of(out)
-        self._show(self._text, self._rows)
+        self.text = text
+        self._show(self._rows)
 
     async def _run(self, command: str, state: Json) -> str | None:
         """What a program printed; None when there is none or it failed, which leaves what was shown before."""

@@ -202,7 +202,6 @@ def _diffs(diff: str, path: str) -> Iterator[Json]:
 class EditorQuestions:
     """Asks in one session. With `forms` the editor can also take free text."""
 
-    session_id: str
     root: Path
     request: Callable[[str, Json], Awaitable[Json]]
     forms: bool
@@ -237,7 +236,7 @@ class EditorQuestions:
     async def _request(self, method: str, params: Json) -> Json:
         """What the editor answers; an editor that cannot ask leaves the question open."""
         try:
-            return as_object(await self.request(method, {"sessionId": self.session_id, **params}))
+            return as_object(await self.request(method, params))
         except RpcError:
             return {}
 

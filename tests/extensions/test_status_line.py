@@ -51,8 +51,8 @@ async def test_a_burst_is_one_run_and_a_newer_state_ends_an_older_run() -> None:
 
     told = asyncio.Event()
 
-    def show(text: str, rows: Mapping[str, str]) -> None:
-        shown.append(f"{text} {dict(rows)}")
+    def show(rows: Mapping[str, str]) -> None:
+        shown.append(f"{line.text} {dict(rows)}")
         told.set()
 
     line = StatusLine(launch, lambda: STATE, show, Path("/"), command="main", subagent_command="rows")

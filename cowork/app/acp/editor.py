@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cowork.app.chat.own_command import take_folder
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import Event, ToolEnded, ToolStarted
@@ -38,8 +38,8 @@ Request = Callable[[str, Json], Awaitable[Any]]
 class EditorFiles(NoHooks):
     """A hook before each call about a file. Disk stays the one truth that tools, searches and checkpoints share."""
 
-    def __init__(self, session_id: str, request: Request, family_of: Callable[[str], str]) -> None:
-        self._session_id, self._request, self._family_of = session_id, request, family_of
+    def __init__(self, request: Request, family_of: Callable[[str], str]) -> None:
+        self._request, self._family_of = request, family_of
         self._known: dict[Path, int] = {}  # what buffers held when they were last looked at, hashed
         self._commands: dict[str, tuple[float, float]] = {}  # call -> when its command began and ended
 
@@ -62,7 +62,7 @@ class EditorFiles(NoHooks):
             self._commands[event.tool_use_id] = (self._commands[event.tool_use_id][0], time.time())
 
     async def _save(self, path: Path) -> None:
-        where = {"sessionId": self._session_id, "path": str(path)}
+        where = {"path": str(path)}
         try:
             text = as_object(await self._request("fs/read_text_file", where)).get("content")
             if not isinstance(text, str):
@@ -86,13 +86,13 @@ def _plain(text: str) -> str:
 
 
 def in_terminals(
-    shell: Tool, session_id: str, request: Request, show: Callable[[str, str], None], is_unboxed: Callable[[str], bool]
+    shell: Tool, request: Request, show: Callable[[str, str], None], is_unboxed: Callable[[str], bool]
 ) -> Tool:
     """The shell tool, with commands that no box holds in the editor's terminals; `show` tells it which call has one."""
 
     async def run(ctx: ToolContext, command: str, timeout: int = TIMEOUT_MS, **others: Any) -> ToolRecord:
         if command.strip() and is_unboxed(ctx.box) and not others.get("run_in_background"):
-            terminal = _Terminal(session_id, request, command)
+            terminal = _Terminal(request, command)
             if await terminal.open(ctx):
                 show(ctx.tool_use_id, terminal.id)
                 return await terminal.result(ctx, timeout)
@@ -104,11 +104,8 @@ def in_terminals(
 class _Terminal:
     """One command in a terminal of the editor."""
 
-    def __init__(self, session_id: str, request: Request, command: str) -> None:
-        self.id = ""
-        self._session_id = session_id
-        self._request = request
-        self._command = command
+    def __init__(self, request: Request, command: str) -> None:
+        self.id, self._request, self._command = "", request, command
 
     async def open(self, ctx: ToolContext) -> bool:
         """Start the command; false where the editor will not, and the command has not begun."""
@@ -116,7 +113,6 @@ class _Terminal:
             await ctx.tree.before_command(ctx.output)
         ctx.tree.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         told: Json = {
-            "sessionId": self._session_id,
             "command": "/bin/bash",
             "args": ["-c", _SHELL, str(ctx.tree.scratch / f"{ctx.tool_use_id}.cwd"), self._command],
             "cwd": str(ctx.state.cwd),
@@ -149,7 +145,7 @@ class _Terminal:
         except asyncio.CancelledError as stop:
             raise Interrupted(await self._cut("ABORTED", _STOPPED)) from stop
         record = self._record(await self._output(), ended)
-        notes = follow(ctx, _folder(str(ctx.tree.scratch / f"{ctx.tool_use_id}.cwd")))
+        notes = follow(ctx, take_folder(ctx.tree.scratch / f"{ctx.tool_use_id}.cwd"))
         await self._ask("release")
         return replace(record, text="\n\n".join([record.text, *notes]))
 
@@ -166,8 +162,7 @@ class _Terminal:
 
     async def _ask(self, what: str) -> Json:
         try:
-            named = {"sessionId": self._session_id, "terminalId": self.id}
-            return as_object(await self._request(f"terminal/{what}", named))
+            return as_object(await self._request(f"terminal/{what}", {"terminalId": self.id}))
         except RpcError:
             return {}
 
@@ -183,13 +178,3 @@ class _Terminal:
         note = "" if code == 0 else f"Exit code {code}." if code is not None else f"Ended by {signal or 'a signal'}."
         text = "\n\n".join(filter(None, (output.rstrip("\n"), note))) or "(no output)"
         return ToolRecord("success" if code == 0 else "partial", text, {"exit_code": code}, display=display)
-
-
-def _folder(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            said = file.read(4096).rstrip("\n")
-        os.unlink(path)
-    except OSError:
-        return ""
-    return said

@@ -45,12 +45,12 @@ class EditorSession:
         self.id = options.resume or options.session_id
         files = as_object(client.get("fs"))
         has_files = files.get("readTextFile") and files.get("writeTextFile")
-        self._files = EditorFiles(self.id, peer.request, self._family_of) if has_files else None
+        self._files = EditorFiles(self._request, self._family_of) if has_files else None
         self._has_terminals = client.get("terminal") is True
-        self._host = ChatHost(options, environ, self._opened)
+        self._host = ChatHost(options, environ, self._open_run)
         forms = as_object(client.get("elicitation")).get("form") is not None
         self._updates = Updates(self._host.run.root, self._update)
-        self._questions = EditorQuestions(self.id, self._host.run.root, peer.request, forms=forms)
+        self._questions = EditorQuestions(self._host.run.root, self._request, forms=forms)
         self._trust = self._host.trust_question()
         self._silent = False  # while a story is retold that the editor knows
         self._busy = False
@@ -94,10 +94,7 @@ class EditorSession:
         ]
 
     def set_mode(self, mode: str) -> None:
-        try:
-            chosen = mode_of(mode)
-        except UserError as error:
-            raise RpcError(INVALID_PARAMS, f"{error.message} {error.hint}") from None
+        chosen = mode_of(mode)
         if chosen not in self._host.modes():
             raise RpcError(INVALID_PARAMS, "bypass is only there when cowork is started with it.")
         self._host.set_mode(chosen)
@@ -145,7 +142,7 @@ class EditorSession:
         tool = self._host.run.agent.runner.tools.all.get(name)
         return tool.family if tool else ""
 
-    def _opened(self, options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
+    def _open_run(self, options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
         run = open_chat(options, environ, host, self._files or NoHooks())
         tools = run.agent.runner.tools
 
@@ -157,7 +154,7 @@ class EditorSession:
             return box == "outside" or (box != "read" and run.permissions.boxes != "both")
 
         if self._has_terminals and bash.name in tools:
-            tools.swap(in_terminals(bash, self.id, self._peer.request, show, is_unboxed))
+            tools.swap(in_terminals(bash, self._request, show, is_unboxed))
         return run
 
     async def _settle_trust(self, question: Question) -> None:
@@ -242,6 +239,10 @@ class EditorSession:
     def _say(self, text: str) -> None:
         if text:
             self._update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+
+    async def _request(self, method: str, params: Json) -> Any:
+        """Ask the editor something about this session."""
+        return await self._peer.request(method, {"sessionId": self.id, **params})
 
     def _update(self, update: Json) -> None:
         self._peer.notify("session/update", {"sessionId": self.id, "update": update})

@@ -11,8 +11,8 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -88,11 +88,9 @@ class _OwnCommand:
 
     def follow(self, ctx: ToolContext) -> None:
         """Be in the folder the command went to, as after a command of the model."""
-        with suppress(OSError):
-            folder = Path(self._place.read_text("utf-8", "replace").strip())
-            self._place.unlink()
-            if folder.is_dir():
-                ctx.state.cwd = folder
+        told = take_folder(self._place)
+        if told and os.path.isdir(told):
+            ctx.state.cwd = Path(told)
 
     def record(self, code: int | None) -> ToolRecord:
         text = plain(self._output.decode("utf-8", "replace")).strip("\n")
@@ -132,17 +130,21 @@ class _OwnCommand:
     def _relay(self) -> None:
         """Pass keys to it and its output to the real terminal, until it ends."""
         keys, screen = sys.stdin.fileno(), sys.stdout.fileno()
-        with raw_keys():
-            write_all(screen, bytes(self._output))
+        before = termios.tcgetattr(keys)
+        tty.setraw(keys)
+        try:
+            _write_all(screen, bytes(self._output))
             while True:
                 self._copy_size()
                 ready = select.select([keys, self._ours], [], [], 4 * _LOOK_S)[0]
                 if keys in ready:
-                    write_all(self._ours, os.read(keys, _CHUNK))
+                    _write_all(self._ours, os.read(keys, _CHUNK))
                 if self._ours in ready:
-                    write_all(screen, self._read())
+                    _write_all(screen, self._read())
                 elif self._process.poll() is not None:
                     return
+        finally:
+            termios.tcsetattr(keys, termios.TCSADRAIN, before)
 
     def _copy_size(self) -> None:
         with suppress(OSError, termios.error):
@@ -157,18 +159,17 @@ class _OwnCommand:
                 return
 
 
-@contextmanager
-def raw_keys() -> Iterator[None]:
-    """Keys come through untouched, and the terminal is as before afterwards."""
-    keys = sys.stdin.fileno()
-    before = termios.tcgetattr(keys)
-    tty.setraw(keys)
+def take_folder(path: Path) -> str:
+    """The folder a shell ended in, from the file it left; empty where it left none."""
     try:
-        yield
-    finally:
-        termios.tcsetattr(keys, termios.TCSADRAIN, before)
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            said = file.read(4096).rstrip("\n")
+        path.unlink()
+    except OSError:
+        return ""
+    return said
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def _write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from cowork import __version__
 from cowork.app.extend.hooks import launcher
@@ -21,81 +21,68 @@ _TELLING = (
 )
 
 
-class ChatStatusLine:
-    """One a conversation; does nothing where the settings name no program and no template."""
+def open_status_line(run: Run, show: Emit, cost: Callable[[], float | None]) -> StatusLine | None:
+    """The line of one conversation; None where the settings name no program and no template."""
+    ui = run.config.ui
+    if not (ui.statusline or ui.statusline_command or ui.subagent_statusline_command):
+        return None
+    return StatusLine(
+        launcher(run.tree, run.permissions.workspace),
+        lambda: _state(run, cost()),
+        lambda rows: show(StatusLines(rows)),
+        run.root,
+        template=ui.statusline,
+        command=ui.statusline_command,
+        subagent_command=ui.subagent_statusline_command,
+    )
 
-    def __init__(self, run: Run, show: Emit, cost: Callable[[], float | None]) -> None:
-        self.text = ""
-        self._run, self._cost, self._send = run, cost, show
-        self._line: StatusLine | None = None
-        ui = run.config.ui
-        if ui.statusline or ui.statusline_command or ui.subagent_statusline_command:
-            self._line = StatusLine(
-                launcher(run.tree, run.permissions.workspace),
-                self._state,
-                self._shown,
-                run.root,
-                template=ui.statusline,
-                command=ui.statusline_command,
-                subagent_command=ui.subagent_statusline_command,
-            )
 
-    def on_event(self, event: Event) -> None:
-        """Note what may have changed the line."""
-        changed = isinstance(event, _TELLING) or (isinstance(event, Notice) and event.code.endswith(".changed"))
-        if self._line and changed:
-            self._line.poke()
+def changes_line(event: Event) -> bool:
+    """Whether an event may have changed the line."""
+    return isinstance(event, _TELLING) or (isinstance(event, Notice) and event.code.endswith(".changed"))
 
-    def stop(self) -> None:
-        if self._line:
-            self._line.stop()
 
-    def _shown(self, text: str, rows: Mapping[str, str]) -> None:
-        self.text = text
-        self._send(StatusLines(rows))
-
-    def _state(self) -> Json:
-        """The state, with the names that programs for other agents know."""
-        run = self._run
-        window, used = run.agent.provider.context_window, run.agent.context_tokens
-        percent = round(100 * used / window, 1) if window else None
-        model, cwd = run.agent.provider.model, str(run.agent.runner.state.cwd)
-        return {
-            "session_id": run.session_id,
-            "transcript_path": str(run.log.path) if run.log else None,
-            "cwd": cwd,
-            "permission_mode": run.permissions.mode,
-            "version": __version__,
-            "model": {"id": model, "display_name": model},
-            "workspace": {
-                "current_dir": cwd,
-                "project_dir": str(run.root),
-                "added_dirs": [str(folder) for folder in run.permissions.workspace.writable[1:]],
-                "branch": run.project.branch,
-            },
-            "cost": {
-                "total_cost_usd": self._cost(),
-                "total_duration_ms": round(1000 * (time.monotonic() - run.started)),
-            },
-            "context_window": {
-                "context_window_size": window,
-                "total_input_tokens": used,
-                "used_percentage": percent,
-                "remaining_percentage": None if percent is None else round(100 - percent, 1),
-            },
-            "tasks": [
-                {
-                    "id": child.id,
-                    "name": child.assignment.definition.name,
-                    "type": "subagent",
-                    "status": child.status,
-                    "description": child.label,
-                    "label": child.action,
-                    "model": child.agent.provider.model,
-                    "tokenCount": child.agent.ledger.usage.total,
-                    "contextWindowSize": child.agent.provider.context_window,
-                    "cwd": str(child.agent.runner.state.cwd),
-                }
-                for child in run.subagents.running.values()
-            ],
-        }
+def _state(run: Run, cost: float | None) -> Json:
+    """The state, with the names that programs for other agents know."""
+    window, used = run.agent.provider.context_window, run.agent.context_tokens
+    percent = round(100 * used / window, 1) if window else None
+    model, cwd = run.agent.provider.model, str(run.agent.runner.state.cwd)
+    return {
+        "session_id": run.session_id,
+        "transcript_path": str(run.log.path) if run.log else None,
+        "cwd": cwd,
+        "permission_mode": run.permissions.mode,
+        "version": __version__,
+        "model": {"id": model, "display_name": model},
+        "workspace": {
+            "current_dir": cwd,
+            "project_dir": str(run.root),
+            "added_dirs": [str(folder) for folder in run.permissions.workspace.writable[1:]],
+            "branch": run.project.branch,
+        },
+        "cost": {
+            "total_cost_usd": cost,
+            "total_duration_ms": round(1000 * (time.monotonic() - run.started)),
+        },
+        "context_window": {
+            "context_window_size": window,
+            "total_input_tokens": used,
+            "used_percentage": percent,
+            "remaining_percentage": None if percent is None else round(100 - percent, 1),
+        },
+        "tasks": [
+            {
+                "id": child.id,
+                "name": child.assignment.definition.name,
+                "type": "subagent",
+                "status": child.status,
+                "description": child.label,
+                "label": child.action,
+                "model": child.agent.provider.model,
+                "tokenCount": child.agent.ledger.usage.total,
+                "contextWindowSize": child.agent.provider.context_window,
+                "cwd": str(child.agent.runner.state.cwd),
+            }
+            for child in run.subagents.running.values()
+        ],
+    }
