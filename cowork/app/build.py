@@ -14,7 +14,7 @@ from cowork.app.extend.hooks import ProjectHooks
 from cowork.app.models import Models
 from cowork.app.project import Additions, Project, any_servers, load_project, start_notes
 from cowork.app.run import Run, nobody
-from cowork.app.safety import KeptFiles, Worktrees, safety, tightened
+from cowork.app.safety import KeptFiles, Worktrees, safety, tighten
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.run_options import RunOptions
@@ -132,12 +132,12 @@ def _join(
         ask=ask or nobody,
         workspace=workspace,
         tree=tree,
-        permit_for=lambda modes: tightened(permissions, modes),
+        permit_for=lambda modes: tighten(permissions, modes),
         model=models,
         compact=compaction,
         hooks=HookGroup([hooks, files, place.invoker.withheld]),
         isolate=lambda services, name: worktrees()(services, name),
-        recall=lambda path: _recalled(log, path),
+        recall=lambda path: _recall(log, path),
         prepare=mcp.ready_for if mcp else None,
     )
     # Children go on being numbered where the past ended.
@@ -164,7 +164,7 @@ def _workspace(place: Project, log: SessionLog | None, past: Sequence[Event], sc
     return workspace
 
 
-def chosen_tools(tools: ToolSet, config: Config, *, person: bool = True) -> ToolSet:
+def choose_tools(tools: ToolSet, config: Config, *, person: bool = True) -> ToolSet:
     """The tools the configuration leaves; unknown names are a mistake worth a word."""
     enabled, disabled = config.tools.enabled, config.tools.disabled
     for name in (*enabled, *disabled):
@@ -177,7 +177,7 @@ def chosen_tools(tools: ToolSet, config: Config, *, person: bool = True) -> Tool
 
 def _main_agent(place: Project, subagents: Subagents, ledger: Ledger, transcript: Transcript, *, waits: bool) -> Agent:
     options, config, services = place.options, place.config, subagents.services
-    tools = chosen_tools(place.tools, config, person=services.ask is not nobody)
+    tools = choose_tools(place.tools, config, person=services.ask is not nobody)
     role = place.agents.find(options.agent) if options.agent else None
     if options.agent and role is None:
         raise UserError(f"There is no agent {options.agent!r}.", f"The agents are {', '.join(sorted(place.agents))}.")
@@ -268,7 +268,7 @@ def _keep_main(log: SessionLog, event: Event) -> None:
         log(event)
 
 
-def _recalled(log: SessionLog | None, path: str) -> Transcript | None:
+def _recall(log: SessionLog | None, path: str) -> Transcript | None:
     """A child's conversation from the log."""
     if log is None:
         return None

@@ -32,16 +32,15 @@ def set_up(wanted: str, file: str = "") -> None:
 
 
 def _handler(file: str) -> logging.Handler:
-    if not file:
-        handler: logging.Handler = logging.StreamHandler()
-    else:
+    stream = None
+    if file:
         try:
             fd = os.open(Path(file).expanduser(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
-            raise UserError(
-                f"The log file {file} cannot be opened: {error.strerror}.", "Give another --log-file."
-            ) from error
-        handler = logging.StreamHandler(os.fdopen(fd, "a", encoding="utf-8"))
+            message = f"The log file {file} cannot be opened: {error.strerror}."
+            raise UserError(message, "Give another --log-file.") from error
+        stream = os.fdopen(fd, "a", encoding="utf-8")
+    handler = logging.StreamHandler(stream)
     formatter = logging.Formatter("time=%(asctime)s.%(msecs)03dZ %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)

@@ -107,9 +107,7 @@ class Run:
         """One prompt to the main agent, or the skill or command that it names."""
         if self.agent.turns:  # the first prompt comes right after the first look
             self.renew()
-        if self.project.invoker.named(prompt.text):
-            return await self.project.invoker.ask(self.agent, prompt, self.models, self._ask)
-        return await self._ask(prompt)
+        return await self.project.invoker.ask(self.agent, prompt, self.models, self._ask)
 
     def renew(self) -> bool:
         """Use what changed in the files of extensions since the last look; says whether anything did."""

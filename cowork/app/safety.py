@@ -113,7 +113,7 @@ class KeptFiles:
         return checkpoints
 
 
-def tightened(permissions: Permissions, modes: Sequence[str]) -> Permissions:
+def tighten(permissions: Permissions, modes: Sequence[str]) -> Permissions:
     """As every mode of the chain allows; the main agent's can change while it runs, and its children follow."""
     for mode in modes:
         permissions = permissions.child(mode)
@@ -121,25 +121,23 @@ def tightened(permissions: Permissions, modes: Sequence[str]) -> Permissions:
 
 
 class Worktrees:
-    """Makes and merges the worktrees of a run; `changing` lets one at a time at the repository, as git needs it."""
+    """Makes the worktrees of a run; `changing` lets one at a time at the repository, as git needs it."""
 
     def __init__(self, place: Project, emitter: Emitter, permissions: Permissions, tree: TreeState) -> None:
-        self.environ, self.before_write, self.changing = place.environ, tree.before_write, asyncio.Lock()
-        self._place, self._emitter, self._permissions, self._tree = place, emitter, permissions, tree
+        self.place, self.before_write, self.changing = place, tree.before_write, asyncio.Lock()
+        self._emitter, self._permissions, self._scratch = emitter, permissions, tree.scratch
 
     def __call__(self, services: Services, name: str) -> Worktree:
         """A worktree for the child of that name, and the services it is built on."""
-        top = project_root(self._place.root)
+        top = project_root(self.place.root)
         if not (top / ".git").exists():
             raise UserError("isolation: worktree needs a git repository", "`git init` makes one.")
-        folder = paths.state_dir(self._place.environ) / "worktrees" / f"{self._emitter.session_id}-{name}"
-        root = folder / self._place.root.relative_to(top)
-        workspace = Workspace(root, readable=[self._tree.scratch])
-        permissions, tree = safety(replace(self._place, root=root), workspace, self._tree.scratch, self._emitter, None)
+        folder = paths.state_dir(self.place.environ) / "worktrees" / f"{self._emitter.session_id}-{name}"
+        root = folder / self.place.root.relative_to(top)
+        workspace = Workspace(root, readable=[self._scratch])
+        permissions, tree = safety(replace(self.place, root=root), workspace, self._scratch, self._emitter, None)
         permissions.trusted, permissions.mode = self._permissions.trusted, self._permissions.mode
-        inside = replace(
-            services, workspace=workspace, tree=tree, permit_for=lambda modes: tightened(permissions, modes)
-        )
+        inside = replace(services, workspace=workspace, tree=tree, permit_for=lambda modes: tighten(permissions, modes))
         return Worktree(self, inside, top, folder, root)
 
 
@@ -204,7 +202,7 @@ class Worktree:
 
     async def _applies(self, patch: bytes, *words: str) -> bool:
         apply = ("apply", "--binary", "--whitespace=nowarn", *words)
-        done = await asyncio.to_thread(run_git, self._top, *apply, environ=self._owner.environ, given=patch)
+        done = await asyncio.to_thread(run_git, self._top, *apply, environ=self._owner.place.environ, given=patch)
         return done.returncode == 0
 
     async def _keep(self, description: str, files: list[str], why: str) -> Json:
@@ -218,10 +216,10 @@ class Worktree:
         await self._git(self._top, "worktree", "remove", "--force", str(self._folder))
 
     async def _git(self, folder: Path, *words: str) -> str:
-        return await asyncio.to_thread(git_output, folder, *words, environ=self._owner.environ)
+        return await asyncio.to_thread(git_output, folder, *words, environ=self._owner.place.environ)
 
 
-def explained(root: Path, command: str, mode: str, environ: Mapping[str, str]) -> Json:
+def explain_command(root: Path, command: str, mode: str, environ: Mapping[str, str]) -> Json:
     """What would become of a command in a folder, by the rules of the configuration and those kept for the folder."""
     trusted = is_trusted(root, environ)
     config, workspace = configured(RunOptions(), environ, root, trusted=trusted), Workspace(root)

@@ -26,7 +26,7 @@ with later(__name__):  # each command loads what it uses
     from cowork.app.onboarding import demo as tour
     from cowork.app.onboarding import doctor as diagnosis
     from cowork.app.onboarding import setup
-    from cowork.app.safety import explained
+    from cowork.app.safety import explain_command
     from cowork.app.steering import grant, is_trusted, steering
     from cowork.config import keyring
     from cowork.permissions.commands import explain_text
@@ -217,7 +217,9 @@ def explain(
     as_json: JsonObject = False,
 ) -> None:
     """Say in which box a command would run, whether it asks, and why. Nothing is run."""
-    found = explained(Path(os.path.realpath((cwd or paths.here()).expanduser())), command, mode or "ask", os.environ)
+    found = explain_command(
+        Path(os.path.realpath((cwd or paths.here()).expanduser())), command, mode or "ask", os.environ
+    )
     print(ascii_json(found) if as_json else explain_text(found))
 
 
@@ -237,7 +239,7 @@ def doctor(
     root = Path(os.path.realpath(cwd or paths.here()))
     checks = diagnosis.session(os.environ, session) if session else signals.run(diagnosis.examine(os.environ, root))
     bad = any(check.state == "bad" for check in checks)
-    facts = {"ok": not bad, "checks": [check.to_dict() for check in checks]}
+    facts = {"ok": not bad, "checks": [vars(check) for check in checks]}
     print(ascii_json(facts) if as_json else diagnosis.plain(checks))
     return 1 if bad else 0
 

@@ -277,9 +277,7 @@ def chat_host(tmp_path: Path, work: Path, **options: Any) -> ChatHost:
     host = ChatHost(
         RunOptions(cwd=work, **(options or {"provider": "offline"})),
         environ,
-        lambda opts, env, host: build(
-            opts, env, ask=host.ask, sinks=[host.on_event], on_sink_failure=_raise, chat=True
-        ),
+        lambda opts, host: build(opts, environ, ask=host.ask, sinks=[host.on_event], on_sink_failure=_raise, chat=True),
     )
     host.join(lambda event: None, host.ask)
     return host

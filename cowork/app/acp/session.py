@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from cowork.app.acp.editor import EditorFiles, in_terminals
 from cowork.app.chat.host import ChatHost, open_chat
+from cowork.app.project import Additions
 from cowork.app.run import Run
 from cowork.config.run_options import RunOptions
 from cowork.core import format
@@ -53,8 +54,7 @@ class EditorSession:
         self._questions = EditorQuestions(self._host.run.root, self._request, forms=forms)
         self._trust = self._host.trust_question()
         self._silent = False  # while a story is retold that the editor knows
-        self._busy = False
-        self._cancelled = False
+        self._busy = self._cancelled = False
         self._ended: TurnEnded | None = None
         self._cut = ""  # how the last reply broke off
         self._titled = bool(options.resume)
@@ -100,12 +100,13 @@ class EditorSession:
         self._host.set_mode(chosen)
 
     async def set_option(self, name: str, value: str) -> None:
-        if name == "mode":
-            self.set_mode(value)
-        elif name == "model":
-            await self._command("model", value)
-        else:
-            raise RpcError(INVALID_PARAMS, f"There is no option {name}.")
+        match name:
+            case "mode":
+                self.set_mode(value)
+            case "model":
+                await self._command("model", value)
+            case _:
+                raise RpcError(INVALID_PARAMS, f"There is no option {name}.")
 
     async def prompt(self, blocks: Sequence[Json]) -> str:
         """Answer one prompt; gives the protocol's stop reason."""
@@ -142,20 +143,19 @@ class EditorSession:
         tool = self._host.run.agent.runner.tools.all.get(name)
         return tool.family if tool else ""
 
-    def _open_run(self, options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
-        run = open_chat(options, environ, host, self._files or NoHooks())
-        tools = run.agent.runner.tools
-
-        def show(call: str, terminal: str) -> None:
-            self._updates.show_terminal(call, terminal)
+    def _open_run(self, options: RunOptions, host: ChatHost) -> Run:
+        run = open_chat(options, host, Additions(hooks=self._files or NoHooks()))
 
         def is_unboxed(box: str) -> bool:
             """Whether a command that is to run in this box has the person's own rights."""
             return box == "outside" or (box != "read" and run.permissions.boxes != "both")
 
-        if self._has_terminals and bash.name in tools:
-            tools.swap(in_terminals(bash, self._request, show, is_unboxed))
+        if self._has_terminals and bash.name in run.agent.runner.tools:
+            run.agent.runner.tools.swap(in_terminals(bash, self._request, self._show_terminal, is_unboxed))
         return run
+
+    def _show_terminal(self, call: str, terminal: str) -> None:
+        self._updates.show_terminal(call, terminal)
 
     async def _settle_trust(self, question: Question) -> None:
         def join() -> None:

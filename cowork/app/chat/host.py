@@ -26,7 +26,7 @@ from cowork.core.blocks import ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.git import project_root
-from cowork.core.hooks import EndReason, Hooks
+from cowork.core.hooks import EndReason
 from cowork.core.later import later
 from cowork.core.ports import MODES, Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
@@ -40,6 +40,8 @@ from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
 
 with later(__name__):
+    from cowork.app.chat.slash_commands import commands
+    from cowork.app.chat.state_commands import prompt_commands
     from cowork.frontends.repl.terminal import Terminal
 
 LOOK_EVERY_S = 2.0
@@ -50,18 +52,19 @@ CHANGED = (
 )
 
 
-Open = Callable[[RunOptions, Mapping[str, str], "ChatHost"], Run]
-
-
 class ChatHost:
-    """Implements the chat's `Host`."""
+    """Implements the chat's `Host`; `open_run` makes the run of each of its conversations."""
 
-    def __init__(self, options: RunOptions, environ: Mapping[str, str], open_run: Open) -> None:
-        self.options = options
-        self.environ = environ
+    def __init__(
+        self,
+        options: RunOptions,
+        environ: Mapping[str, str],
+        open_run: Callable[[RunOptions, ChatHost], Run] | None = None,
+    ) -> None:
+        self.options, self.environ = options, environ
         self.events: list[Event] = []  # the newest durable ones, for the viewer
         self.summary = Summary("")
-        self._open = open_run
+        self._open = open_run or open_chat
         self._sink: Emit = lambda event: None
         self._ask: Ask = nobody
         self._screen: Terminal | None = None  # for programs that need it whole
@@ -72,25 +75,18 @@ class ChatHost:
         self._look_at = 0.0  # when files are to be looked at again
         self.busy_with: Callable[[], str] = str  # says what a command of the chat waits for
         self._told_mode = ""  # the mode in force when something was last said to the model
-        self._use(open_run(options, environ, self), options)
+        self._use(self._open(options, self), options)
 
     def join(self, sink: Emit, ask: Ask, screen: Terminal | None = None) -> None:
         """Connect the screen; what a resumed conversation holds is shown again."""
-        self._screen = screen
-        self._sink, self._ask = sink, ask
-        self._list_commands()
+        self._sink, self._ask, self._screen = sink, ask, screen
+        self._look_at, self._commands = time.monotonic() + LOOK_EVERY_S, commands(self)
         self.begin()
         jobs.prepare(self.run.tree)  # while the person reads the screen, so that the first command need not wait
 
     def _use(self, run: Run, options: RunOptions) -> None:
         self.run, self.options = run, options
         self._steering = steering(run.root)  # what trust would be about
-
-    def _list_commands(self) -> None:
-        from cowork.app.chat.slash_commands import commands
-
-        self._look_at = time.monotonic() + LOOK_EVERY_S
-        self._commands = commands(self)
 
     def begin(self, *, seen: bool = False, mode: str = "", cleared: bool = False) -> None:
         """Start (or take up) the conversation of the current run; what was `seen` is not shown again."""
@@ -108,7 +104,7 @@ class ChatHost:
 
     async def reopen(self, options: RunOptions, *, seen: bool = False, why: EndReason = "other") -> None:
         """Close this conversation and open another, or the same one (`seen`) with other settings."""
-        fresh = self._open(options, self.environ, self)
+        fresh = self._open(options, self)
         self.keep_waiting(())  # what waits goes along
         closing = asyncio.ensure_future(self.run.close(why))
         while not closing.done():
@@ -183,7 +179,7 @@ class ChatHost:
                 grant(root, self.environ)
             await self.run.close()
             options = replace(self.options, trusted_as=seen)
-            self._use(self._open(options, self.environ, self), options)
+            self._use(self._open(options, self), options)
         join()
         self._follow(answer)
 
@@ -224,12 +220,8 @@ class ChatHost:
         if self._task is None and time.monotonic() > self._look_at:  # files of commands may come and go
             self._look_at = time.monotonic() + LOOK_EVERY_S
             if self.run.renew():
-                self._list_commands()
-        if self.run.mcp is None:
-            return self._commands
-        from cowork.app.chat.state_commands import prompt_commands
-
-        return (*self._commands, *prompt_commands(self))
+                self._commands = commands(self)
+        return (*self._commands, *prompt_commands(self)) if self.run.mcp else self._commands
 
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
         await self.say(Prompt(text, label=label), images)
@@ -365,10 +357,9 @@ class ChatHost:
             self.run.emit(Notice(f"That went wrong: {type(error).__name__}: {error}", "error", "internal_error"))
 
 
-def open_chat(options: RunOptions, environ: Mapping[str, str], host: ChatHost, hooks: Hooks | None = None) -> Run:
+def open_chat(options: RunOptions, host: ChatHost, program: Additions | None = None) -> Run:
     """The run of a conversation that `host` shows and asks for."""
-    added = Additions(hooks=hooks) if hooks else None
-    return build(options, environ, ask=host.ask, sinks=[host.on_event], chat=True, program=added)
+    return build(options, host.environ, ask=host.ask, sinks=[host.on_event], chat=True, program=program)
 
 
 def append_note(path: Path, text: str) -> None:

@@ -53,8 +53,7 @@ def ago(seconds: float) -> str:
 
 def title(prompt: PromptAdded) -> str:
     """A prompt in one short line."""
-    words = " ".join((prompt.label or prompt.text).split())
-    return words if len(words) <= 70 else words[:69] + "…"
+    return format.one_line(prompt.label or prompt.text, 70)
 
 
 def first_sentence(text: str, most: int = 100) -> str:
@@ -158,8 +157,10 @@ def session_rows(entries: Sequence[SessionEntry], sessions: Path) -> list[Row]:
     def row(entry: SessionEntry) -> Row:
         facts = [ago(now - entry.last_used), format.plural(entry.turns, "turn"),
                  format.money(entry.cost_usd, "unknown"), entry.id]  # fmt: skip
-        look = _in_thread(lambda: session_preview(read_to_resume(sessions / entry.id / LOG).events))
-        return Row(entry.id, entry.title or "(no prompt)", " · ".join(facts), look)
+        return Row(entry.id, entry.title or "(no prompt)", " · ".join(facts), lambda: asyncio.to_thread(look, entry.id))
+
+    def look(session_id: str) -> str:
+        return session_preview(read_to_resume(sessions / session_id / LOG).events)
 
     return [row(entry) for entry in entries]
 
@@ -183,12 +184,12 @@ def prompt_rows(points: Sequence[PromptAdded], checkpoints: Checkpoints | None) 
     """Prompts with what going back would do to files."""
     now = time.time()
 
-    def row(number: int, point: PromptAdded) -> Row:
-        found = _in_thread(lambda: plan_list(checkpoints.preview(point.id))) if checkpoints else ""
-        about = found or "Files are not covered: checkpoints are off."
-        return Row(str(number), title(point), ago(now - point.at), about)
+    def look(point: PromptAdded) -> str | Callable[[], Awaitable[str]]:
+        if checkpoints is None:
+            return "Files are not covered: checkpoints are off."
+        return lambda: asyncio.to_thread(lambda: plan_list(checkpoints.preview(point.id)))
 
-    return [row(number, point) for number, point in enumerate(points, 1)]
+    return [Row(str(n), title(point), ago(now - point.at), look(point)) for n, point in enumerate(points, 1)]
 
 
 def rewind_rows(plan: RewindPlan | None) -> list[Row]:
@@ -234,8 +235,3 @@ def _change(step: RewindStep, old: bytes | None, workspace: Workspace) -> FileCh
     if max(len(before), len(after)) <= _MOST_LINES:
         diff = "\n".join(difflib.unified_diff(before, after, f"a/{step.path}", f"b/{step.path}", lineterm=""))
     return FileChange(step.path, diff, remark, edited=step.action == "modify")
-
-
-def _in_thread(work: Callable[[], str]) -> Callable[[], Awaitable[str]]:
-    """Found when it is looked at, without holding up the keys."""
-    return lambda: asyncio.to_thread(work)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import Any
 
-from cowork.app.chat.host import ChatHost, open_chat
+from cowork.app.chat.host import ChatHost
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
 from cowork.core import signals
@@ -33,7 +33,7 @@ def chat(options: RunOptions, beside: Callable[[Repl], Coroutine[Any, Any, None]
 async def _chat(
     options: RunOptions, environ: Mapping[str, str], beside: Callable[[Repl], Coroutine[Any, Any, None]] | None
 ) -> int:
-    host = ChatHost(options, environ, open_chat)
+    host = ChatHost(options, environ)
     ui = host.run.config.ui
     repl = Repl(
         host,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from cowork.tools.shell.jobs import RunningCommand
 with later(__name__):  # a chat without servers loads none of it
     from cowork.app.mcp.servers import McpRun
     from cowork.app.mcp.tools import elicit_by, tools_of
+    from cowork.engine.subagents.child import Child
     from cowork.mcp.content import cut_text, one_liner, prompt_text
     from cowork.mcp.servers import Server
 
@@ -45,13 +46,12 @@ class StateCommands:
         word, _, given = rest.partition(" ")
         if not rest:
             return Choose(f"Rules · mode {self.host.run.permissions.mode}", self._rules(), self._choose_rule)
-        acts: dict[str, Callable[[str], str]] = {"allow": self._allow, "remove": self._remove, "try": self._try}
-        act = acts.get(word)
-        if act is None or not given.strip():
-            raise UserError(
-                f"/permissions does not know {rest!r}.", "/permissions allow RULE, remove RULE, try COMMAND"
-            )
-        return act(given.strip())
+        acts: dict[str, Callable[[str], Awaitable[CommandResult]]]
+        acts = {"allow": self._allow, "remove": self._remove, "try": self._try}
+        if word not in acts or not given.strip():
+            hint = "/permissions allow RULE, remove RULE, try COMMAND"
+            raise UserError(f"/permissions does not know {rest!r}.", hint)
+        return await acts[word](given.strip())
 
     def _rules(self) -> list[Row]:
         book, config = self.host.run.permissions.book, self.host.run.config
@@ -64,43 +64,36 @@ class StateCommands:
             where.setdefault(str(rule), SESSION)
         rows += [Row(rule, rule, f"allow · {place}", "Enter removes it.") for rule, place in where.items()]
         for kind in ("deny", "ask", "allow"):
-            origin = config.origin(f"permissions.{kind}")
+            origin, rules = config.origin(f"permissions.{kind}"), getattr(config.permissions, kind)
             about = f"From {origin}: change it there."
-            rules = getattr(config.permissions, kind)
             rows += [Row(f"={rule}", str(rule), f"{kind} · {origin}", about) for rule in rules]
         return rows
 
     async def _choose_rule(self, row: Row) -> CommandResult:
-        async def try_it(row: Row) -> CommandResult:
-            return self._try(row.value)
-
         if row.value == "+":
             return Choose("A rule to allow", (), self._choose_place, write="a rule, such as Bash(git commit:*)")
         if row.value == "?":
-            return Choose("A command to try", (), try_it, write="a command, such as git push")
+            return Choose("A command to try", (), lambda row: self._try(row.value), write="a command, such as git push")
         if row.value.startswith("="):
             return f"`{row.label}`: {row.detail}. It is changed in the settings, not here."
-        return self._remove(row.value)
+        return await self._remove(row.value)
 
     async def _choose_place(self, row: Row) -> CommandResult:
         rule = str(parse(row.value))
+        places = [Row(SESSION, f"For {SESSION}"), Row(FOLDER, f"Always in {FOLDER}")]
+        return Choose(f"Allow {rule}", places, lambda where: self._allow(rule, where.value))
 
-        async def allow(where: Row) -> CommandResult:
-            return self._allow(rule, where.value)
-
-        return Choose(f"Allow {rule}", [Row(SESSION, f"For {SESSION}"), Row(FOLDER, f"Always in {FOLDER}")], allow)
-
-    def _allow(self, text: str, where: str = FOLDER) -> str:
+    async def _allow(self, text: str, where: str = FOLDER) -> CommandResult:
         rule = str(parse(text))
         self.host.run.permissions.grant("main", rule, forever=where == FOLDER)
         return f"Allowed for {where}: `{rule}`"
 
-    def _remove(self, rule: str) -> str:
+    async def _remove(self, rule: str) -> CommandResult:
         if not self.host.run.permissions.book.forget(rule):
             raise UserError(f"{rule} was not granted here.", "/permissions lists the rules and where they come from.")
         return f"Removed: `{rule}`"
 
-    def _try(self, command: str) -> str:
+    async def _try(self, command: str) -> CommandResult:
         run = self.host.run
         effect = Effect("exec", command, cwd=str(run.agent.runner.state.cwd))
         decision = run.permissions.judge("main", bash, {"command": command}, [effect])
@@ -127,7 +120,7 @@ class StateCommands:
         if word == "stop" and name:
             return await self._stop(name.strip())
         if rest:
-            return self._show(rest)
+            return await self._show(rest)
         rows = []
         for child in self.host.run.subagents.running.values():
             state = f"{child.elapsed_ms // 1000} s" if child.started else "waiting in line"
@@ -141,36 +134,34 @@ class StateCommands:
 
     async def _choose_task(self, row: Row) -> CommandResult:
         if row.value not in self.host.run.subagents.running and not self._jobs()[row.value].running:
-            return self._show(row.value)
-
-        async def act(chosen: Row) -> CommandResult:
-            return await self._stop(row.value) if chosen.value == "stop" else self._show(row.value)
-
-        return Choose(row.label, [Row("show", "Look at its output"), Row("stop", "Stop it")], act)
+            return await self._show(row.value)
+        acts = {"show": self._show, "stop": self._stop}
+        rows = [Row("show", "Look at its output"), Row("stop", "Stop it")]
+        return Choose(row.label, rows, lambda chosen: acts[chosen.value](row.value))
 
     def _jobs(self) -> dict[str, RunningCommand]:
         return {name: job for name, job in self.host.run.tree.jobs.items() if isinstance(job, RunningCommand)}
 
-    def _show(self, name: str) -> str:
-        if job := self._jobs().get(name):
-            return f"`{job.command}`\n\n{_output(job)}"
-        if child := self.host.run.subagents.running.get(name):
-            said = child.agent.transcript.last_text(child.since)
-            return f"**{child.id}** {child.label}\n\n{said or child.action or 'Nothing yet.'}"
-        raise self._unknown(name)
+    async def _show(self, name: str) -> CommandResult:
+        found = self._find(name)
+        if isinstance(found, RunningCommand):
+            return f"`{found.command}`\n\n{_output(found)}"
+        said = found.agent.transcript.last_text(found.since)
+        return f"**{found.id}** {found.label}\n\n{said or found.action or 'Nothing yet.'}"
 
-    async def _stop(self, name: str) -> str:
-        if job := self._jobs().get(name):
-            await job.kill()
-            return f"Stopped {name}: `{job.command}`"
-        if name in self.host.run.subagents.running:
-            self.host.stop_child(name, "kill")
-            return f"Stopped {name}."
-        raise self._unknown(name)
+    async def _stop(self, name: str) -> CommandResult:
+        found = self._find(name)
+        if isinstance(found, RunningCommand):
+            await found.kill()
+            return f"Stopped {name}: `{found.command}`"
+        self.host.stop_child(name, "kill")
+        return f"Stopped {name}."
 
-    def _unknown(self, name: str) -> UserError:
-        names = [*self.host.run.subagents.running, *self._jobs()]
-        return UserError(f"Nothing here is called {name!r}.", f"There is {', '.join(names) or 'nothing'}.")
+    def _find(self, name: str) -> RunningCommand | Child:
+        known: dict[str, RunningCommand | Child] = {**self.host.run.subagents.running, **self._jobs()}
+        if name not in known:
+            raise UserError(f"Nothing here is called {name!r}.", f"There is {', '.join(known) or 'nothing'}.")
+        return known[name]
 
     async def mcp(self, rest: str) -> CommandResult:
         word, name, *_ = (*rest.split(), "", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Invoker:
         self.plugin_data = places.data
         self._added = agents  # by the program that runs it
         self._stamp: frozenset[tuple[str, int, int]] | None = None  # taken with the second look: many need no more
-        self.extensions = self._found()
+        self.extensions = self._find_all()
         self.subagents: Subagents | None = None  # joined when the run is
         self.withheld = WithheldTools()
         self._asked: set[tuple[str, ...]] = set()  # grants that were asked about, whatever was said
@@ -63,31 +63,32 @@ class Invoker:
             return None
         before, self._places = self.extensions, self._look_again()
         self._stamp = self._places.stamp()
-        self.extensions = self._found()
+        self.extensions = self._find_all()
         return changes(before, self.extensions)
 
-    def _found(self) -> Extensions:
+    def _find_all(self) -> Extensions:
         found = self._places.find(self._tools)
         return replace(found, agents=found.agents.with_added(self._added)) if self._added else found
 
-    def named(self, text: str) -> tuple[Recipe, str] | None:
+    def _find(self, text: str) -> tuple[Recipe, str] | None:
         """The skill or command that `/name …` calls, and what is typed after it."""
         name, *typed = text[1:].split(None, 1) if text.startswith("/") and text[1:].strip() else ("",)
         recipe = self.extensions.recipes.get(name)
         return (recipe, "".join(typed)) if recipe and recipe.for_people else None
 
     async def ask(
-        self, agent: Agent, prompt: Prompt, model: Callable[[str], Any], say: Callable[[Prompt], Any]
+        self, agent: Agent, prompt: Prompt, model: Callable[[str], Any], say: Callable[[Prompt], Awaitable[Outcome]]
     ) -> Outcome:
-        """Answer a prompt that calls a skill or command; `say` answers the text it stands for."""
-        found = self.named(prompt.text)
-        assert found is not None
+        """Answer a prompt; where it calls a skill or command, `say` answers the text that stands for."""
+        found = self._find(prompt.text)
+        if found is None:
+            return await say(prompt)
         recipe, typed = found
         prompt.label = prompt.label or prompt.text
         try:
             # What the person named goes along with the prompt already; a child is told no more than the text.
             attached = set() if recipe.fork else {line.partition(" · ")[0] for line in prompt.attached}
-            prompt.text = await self.filled(recipe, typed, agent.runner, attached)
+            prompt.text = await self._fill(recipe, typed, agent.runner, attached)
         except ToolError as error:
             raise UserError(error.text) from error
         before = agent.provider
@@ -98,7 +99,7 @@ class Invoker:
                 if recipe.fork:
                     await self._send_out(recipe, prompt, agent)
                     prompt = Prompt(REPORT.format(name=prompt.label), prompt.context, source="system", label="skill")
-                return await say(prompt)  # type: ignore[no-any-return]
+                return await say(prompt)
         finally:
             agent.provider = before
 
@@ -131,7 +132,7 @@ class Invoker:
             SKILL_TOOL,
             f"{prompts.text_of('tools/Skill')}\n{lines}",
             schema,
-            self._called,
+            self._call,
             self._effects,
             reads=True,
             tell=lambda args, cwd: f"{args['skill']} {args.get('args', '')}".strip(),
@@ -141,13 +142,13 @@ class Invoker:
         recipe = self.extensions.recipes.get(str(args["skill"]))
         return [Effect("delegate", recipe.agent or GENERAL_PURPOSE)] if recipe and recipe.fork else [Effect("none")]
 
-    async def _called(self, ctx: ToolContext, skill: str, args: str = "") -> ToolRecord:
+    async def _call(self, ctx: ToolContext, skill: str, args: str = "") -> ToolRecord:
         recipe = self.extensions.recipes.get(skill)
         if recipe is None or not recipe.for_model:
             raise ToolError("NOT_FOUND", f"There is no skill {skill!r} any more.")
         assert self.subagents is not None
         agent = self.subagents.agent(ctx.agent)
-        text = await self.filled(recipe, args, agent.runner)
+        text = await self._fill(recipe, args, agent.runner)
         prompt = agent.since
         if not recipe.fork:
             self.withheld.withhold(recipe, agent.path, lambda: agent.since != prompt)
@@ -158,7 +159,7 @@ class Invoker:
         with self.withheld.withheld(recipe, agent.path):
             return await ctx.spawn(ctx, TaskOrder(recipe.name, text, recipe.agent or GENERAL_PURPOSE, model))
 
-    async def filled(self, recipe: Recipe, typed: str, runner: Runner, attached: Collection[str] = ()) -> str:
+    async def _fill(self, recipe: Recipe, typed: str, runner: Runner, attached: Collection[str] = ()) -> str:
         """The text with its arguments, its commands' output and its files. Each is judged as a call of the agent."""
         await self._ask_grants(recipe, runner)
         own = str(recipe.folder)
@@ -188,7 +189,6 @@ class Invoker:
         if not rules or key in self._asked:
             return
         self._asked.add(key)
-        named = ", ".join(rules)
         answer = await runner.put(
             Question(
                 "permission",
@@ -197,7 +197,7 @@ class Invoker:
                 tool=SKILL_TOOL,
                 input={"skill": recipe.name, "allowed_tools": rules},
                 reason=f"{recipe.path} asks for it; it would hold for this session",
-                session_rule=named,
+                session_rule=", ".join(rules),
                 display={"kind": "text", "text": "\n".join(rules)},
                 line=recipe.name,
             )

@@ -21,7 +21,6 @@ from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.run_options import RunOptions
 from cowork.core import spawn
-from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import clean_environ
@@ -55,9 +54,6 @@ class Check:
     state: State
     text: str
     fix: str = ""
-
-    def to_dict(self) -> Json:
-        return {"name": self.name, "state": self.state, "text": self.text, "fix": self.fix}
 
 
 async def examine(environ: Mapping[str, str], root: Path, options: RunOptions | None = None) -> list[Check]:
@@ -209,13 +205,13 @@ def _terminal(environ: Mapping[str, str]) -> Check:
         return Check("terminal", "ok", f"none: output goes to a pipe or file ({encoding})")
     colour = "no colour" if environ.get("NO_COLOR") or term == "dumb" else environ.get("COLORTERM") or "colour"
     text = f"{term or 'no TERM'}, {size.columns}×{size.lines}, {colour}, {encoding}"
-    if "utf" not in encoding:
-        return Check("terminal", "note", text, "Set a UTF-8 locale (LANG=C.UTF-8) to see every sign.")
-    if term in ("", "dumb"):
-        return Check("terminal", "note", text, "The chat works line by line here.")
-    if size.columns < 60:
-        return Check("terminal", "note", text, "Panels need about 60 columns.")
-    return Check("terminal", "ok", text)
+    advice = {
+        "Set a UTF-8 locale (LANG=C.UTF-8) to see every sign.": "utf" not in encoding,
+        "The chat works line by line here.": term in ("", "dumb"),
+        "Panels need about 60 columns.": size.columns < 60,
+    }
+    fix = next((fix for fix, needed in advice.items() if needed), "")
+    return Check("terminal", "note" if fix else "ok", text, fix)
 
 
 def _sessions(environ: Mapping[str, str]) -> Check:
