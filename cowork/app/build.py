@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 from cowork import prompts
@@ -44,8 +43,6 @@ with later(__name__):  # loaded only where they are used
     from cowork.sessions.log.writer import origins
     from cowork.telemetry import TelemetryExport
     from cowork.tools.json_schema import schema_problems
-
-LOG_LINES = "log.txt"  # there too: log lines of a chat
 
 
 def build(
@@ -87,7 +84,7 @@ def build(
     run.notes = tuple(Notice(text, "info", "start") for text in notes)
     run.notes += tuple(Notice(text, "warning", "session.trouble") for text in troubles)
     if chat and config.log.level and not config.log.file:
-        file = (log.folder if log else run.tree.scratch) / LOG_LINES
+        file = (log.folder if log else run.tree.scratch) / "log.txt"
         logs.set_up(config.log.level, str(file))
         run.notes += (Notice(f"Log lines go to {file}.", "info", "start"),)
     if config.telemetry.otel:
@@ -125,7 +122,6 @@ def _join(
     limits = Limits(config.limits.max_tokens or None, config.limits.max_cost_usd or None)
     ledger = Ledger(limits, near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")))
     files = ProjectHooks(place, emitter, log, permissions, tree, lambda: subagents.main)
-    worktrees = cache(lambda: Worktrees(place, emitter, permissions, tree))
     compaction = Compaction(prompts.text_of("compact"), config.compaction.auto, config.compaction.threshold)
     services = Services(
         emitter=emitter,
@@ -136,7 +132,7 @@ def _join(
         model=models,
         compact=compaction,
         hooks=HookGroup([hooks, files, place.invoker.withheld]),
-        isolate=lambda services, name: worktrees()(services, name),
+        isolate=Worktrees(place, emitter, permissions, tree),
         recall=lambda path: _recall(log, path),
         prepare=mcp.ready_for if mcp else None,
     )
@@ -285,8 +281,7 @@ def _output_schema(path: Path | None) -> Json | None:
         raise UserError(f"--output-schema: {path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise UserError(f"--output-schema: {path} is not JSON: {error}.") from error
-    if not isinstance(schema, dict) or (wrong := schema_problems(schema)):
-        raise UserError(
-            f"--output-schema: {path} is not a JSON Schema: {'; '.join(wrong) if wrong else 'not an object'}."
-        )
-    return schema
+    wrong = schema_problems(schema) if isinstance(schema, dict) else ["not an object"]
+    if wrong:
+        raise UserError(f"--output-schema: {path} is not a JSON Schema: {'; '.join(wrong)}.")
+    return dict(schema)

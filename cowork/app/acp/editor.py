@@ -55,9 +55,8 @@ class EditorFiles(NoHooks):
     def hear(self, event: Event) -> None:
         """Note when commands ran, for what they change on disk a buffer does not show at once."""
         if isinstance(event, ToolStarted) and event.family == "exec":
-            self._commands[event.tool_use_id] = (time.time(), math.inf)
-            if event.input.get("run_in_background"):
-                self._commands[f"{event.tool_use_id} in the background"] = (time.time(), math.inf)
+            beside = " in the background" if event.input.get("run_in_background") else ""  # which no end closes
+            self._commands[event.tool_use_id + beside] = (time.time(), math.inf)
         elif isinstance(event, ToolEnded) and event.tool_use_id in self._commands:
             self._commands[event.tool_use_id] = (self._commands[event.tool_use_id][0], time.time())
 

@@ -280,8 +280,6 @@ def _as_text(result: pages.CommandResult) -> str:
             return result
         case pages.Changes(files=files):
             return "\n\n".join(f"`{f.path}` {f.remark}\n```diff\n{f.diff}\n```" for f in files)
-        case pages.Draft(text=text, said=said):
-            return "\n\n".join(filter(None, (said, text)))
         case pages.ContextUse(parts=parts, used=used, window=window):
             rows = [f"- {name}: {format.tokens(count)}" for name, count in parts]
             return "\n".join([f"{format.tokens(used)} of {format.tokens(window)} tokens", *rows])
