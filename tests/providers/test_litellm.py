@@ -39,8 +39,11 @@ def proxy(upstream: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     program = BUILD / "bin" / "litellm"
     if not program.exists():
         subprocess.run([sys.executable, "-m", "venv", str(BUILD)], check=True)
-        install = ["-m", "pip", "install", "-q", "--only-binary", ":all:", "litellm[proxy]"]
-        done = subprocess.run([str(BUILD / "bin" / "python"), *install], capture_output=True, text=True)
+        subprocess.run(
+            [str(BUILD / "bin" / "pip"), "install", "-q", "uv"], check=True
+        )  # pip tries versions for minutes
+        words = ["pip", "install", "-q", "--python", str(BUILD), "--only-binary", ":all:", "litellm[proxy]"]
+        done = subprocess.run([str(BUILD / "bin" / "uv"), *words], capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"LiteLLM cannot be installed: {done.stderr.strip().splitlines()[-1]}")
     routes = {"chat": ("openai/test-model", "openai"), "claude": ("anthropic/claude-sonnet-4-5", "anthropic")}
@@ -88,11 +91,3 @@ def test_calls_results_and_usage_come_through(format: str, proxy: str, upstream:
     assert done.result["num_turns"] == 2
     assert done.result["usage"]["output_tokens"] > 0
     assert [seen.violations for seen in upstream.requests[before:]] == [[], []]
-
-
-@pytest.mark.parametrize("format", list(MODELS))
-def test_a_key_that_the_proxy_refuses_is_said(format: str, proxy: str, command: Command) -> None:
-    base = proxy if format == "anthropic" else f"{proxy}/v1"
-    env = {"LLM_PROVIDER": format, "LLM_MODEL_ID": MODELS[format], "LLM_API_KEY": "sk-other", "LLM_BASE_URL": base}
-    done = command.run("--output", "json", env=env)
-    assert (done.code, done.result["terminal_reason"]) == (3, "auth"), done.err
