@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request
 from cowork.providers.codecs.anthropic import AnthropicCodec, AnthropicDecoder
@@ -275,19 +275,19 @@ def test_error_results_carry_no_images_and_empty_ones_say_so() -> None:
     assert [block.get("is_error") for block in content] == [True, None, None]
 
 
-def test_a_long_conversation_is_encoded_from_memory() -> None:
+def test_a_long_conversation_is_encoded_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     codec = AnthropicCodec(ModelSpec("anthropic", "m"), host="h", max_output_tokens=100)
     messages = history(200)
     first = codec.encode(Request("S", messages, TOOLS))
     calls = 0
-    real = codec._messages._encode
+    real = codec._items
 
-    def counting(message: Message, variant: Any) -> bytes:
+    def counting(message: Message, variant: Any) -> list[Json]:
         nonlocal calls
         calls += 1
         return real(message, variant)
 
-    codec._messages._encode = counting
+    monkeypatch.setattr(codec, "_items", counting)
     anew = tuple(Message(m.role, m.content) for m in messages)  # as a transcript makes them: new, of the same blocks
     assert codec.encode(Request("S", anew, TOOLS)) == first
     assert calls == 0

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from cowork.core.blocks import Message, Text
-from cowork.providers.codecs.base import EncodedMessages, assemble, dump
+from cowork.core.blocks import Json, Message, Text
+from cowork.core.ports import ModelSpec
+from cowork.providers.codecs.base import assemble, dump
+from cowork.providers.codecs.openai_chat import ChatCodec
 from cowork.providers.wire import IdleWatch, Silence
 from tests.fakes.clock import Clock
 
@@ -108,33 +110,34 @@ async def test_both_at_once_is_a_cancellation() -> None:
         await asyncio.create_task(listen())
 
 
-def test_encoded_messages_are_forgotten_when_they_take_too_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+class LetterCodec(ChatCodec):
+    """Notes what it encodes."""
 
-    def encode(message: Message, variant: Any) -> bytes:
-        made.append(message.text)
-        return message.text.encode()
+    _ROOM = 50
 
-    monkeypatch.setattr(EncodedMessages, "_ROOM", 25)
-    kept = EncodedMessages(encode)
-    a, b, c = (Message("user", (Text(letter * 10),)) for letter in "abc")
-    assert [kept.get(m) for m in (a, b, a, b, c, a)] == [
-        b"a" * 10,
-        b"b" * 10,
-        b"a" * 10,
-        b"b" * 10,
-        b"c" * 10,
-        b"a" * 10,
-    ]
-    assert [text[0] for text in made] == ["a", "b", "c", "a"]
+    def __init__(self) -> None:
+        super().__init__(ModelSpec("openai-chat", "m"), host="h", max_output_tokens=1)
+        self.made: list[str] = []
+
+    def _items(self, message: Message, variant: Any) -> list[Json]:
+        self.made.append(message.text)
+        return [{"said": f"{message.role} {variant} {message.text}"}]
+
+
+def test_encoded_messages_are_forgotten_when_they_take_too_much_room() -> None:
+    codec = LetterCodec()
+    a, b, c = (Message("user", (Text(letter),)) for letter in "abc")
+    encoded = [codec._bytes_of(m, 1) for m in (a, b, a, b, c, a)]
+    assert encoded == [b'{"said":"user 1 %c"}' % letter for letter in b"ababca"]
+    assert codec.made == ["a", "b", "c", "a"]
 
 
 def test_the_same_blocks_in_another_role_or_variant_are_another_message() -> None:
-    kept = EncodedMessages(lambda message, variant: f"{message.role} {variant}".encode())
+    codec = LetterCodec()
     block = Text("x")
-    assert kept.get(Message("user", (block,)), True) == b"user True"
-    assert kept.get(Message("assistant", (block,)), True) == b"assistant True"
-    assert kept.get(Message("assistant", (block,)), False) == b"assistant False"
+    assert codec._bytes_of(Message("user", (block,)), True) == b'{"said":"user True x"}'
+    assert codec._bytes_of(Message("assistant", (block,)), True) == b'{"said":"assistant True x"}'
+    assert codec._bytes_of(Message("assistant", (block,)), False) == b'{"said":"assistant False x"}'
 
 
 def test_a_body_is_put_together_in_order() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
-from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request, StopReason
 from cowork.providers.catalog import ThinkingStyle, known
@@ -29,6 +31,12 @@ _DELTAS: dict[str, tuple[base.Kind, str]] = {
     "input_json_delta": ("tool", "partial_json"),
     "thinking_delta": ("thinking", "thinking"),
 }
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+}
 
 
 class AnthropicDecoder(Decoder):
@@ -44,42 +52,22 @@ class AnthropicDecoder(Decoder):
 
     def __init__(self, model: str, host: str, secret: str, turn: int = 0) -> None:
         super().__init__(model, host, secret, turn)
-        self._blocks: dict[int, _Open] = {}
-        self._counted: dict[str, int] = {}
+        self._blocks: dict[int, tuple[Json, list[str]]] = {}  # how each began, and what was written to it
 
     def _content(self) -> list[Block]:
-        closed = (self._blocks[index].close(self._model) for index in sorted(self._blocks))
-        return [block for block in closed if block is not None]
+        written = ((start, "".join(texts)) for _, (start, texts) in sorted(self._blocks.items(), key=itemgetter(0)))
+        return [block for start, text in written if (block := _block_of(start, text, self._model)) is not None]
 
     def _event(self, event: Json, pieces: Pieces) -> None:
         kind = event.get("type")
-        if kind == "content_block_delta":
-            self.beats += 1
-            self._delta(event, pieces)
-        elif kind == "error" or event.get("error"):
+        if kind == "error" or (kind != "content_block_delta" and event.get("error")):
             raise self._failure(event)
-        elif kind and kind != "ping":
-            self.beats += 1
-            self._other(kind, event, pieces)
-
-    def _delta(self, event: Json, pieces: Pieces) -> None:
-        block = self._blocks.get(event.get("index", -1))
-        delta = event.get("delta")
-        if block is None or not isinstance(delta, dict):
+        if not kind or kind == "ping":
             return
-        kind = delta.get("type")
-        if kind == "signature_delta":
-            block.start["signature"] = block.start.get("signature", "") + delta["signature"]
-        elif kind == "citations_delta":
-            self._cite(delta["citation"])
-        elif kind in _DELTAS:
-            shown, field = _DELTAS[kind]
-            text = delta[field]
-            block.text.append(text)
-            pieces.append((shown, text))
-
-    def _other(self, kind: str, event: Json, pieces: Pieces) -> None:
+        self.beats += 1
         match kind:
+            case "content_block_delta":
+                self._delta(event, pieces)
             case "message_start":
                 self._count((event.get("message") or {}).get("usage"))
             case "content_block_start":
@@ -96,30 +84,41 @@ class AnthropicDecoder(Decoder):
                 self._count(event.get("usage"))
                 self.settled = self.done = True
 
+    def _delta(self, event: Json, pieces: Pieces) -> None:
+        block = self._blocks.get(event.get("index", -1))
+        delta = event.get("delta")
+        if block is None or not isinstance(delta, dict):
+            return
+        start, texts = block
+        kind = delta.get("type")
+        if kind == "signature_delta":
+            start["signature"] = start.get("signature", "") + delta["signature"]
+        elif kind == "citations_delta":
+            self._cite(delta["citation"])
+        elif kind in _DELTAS:
+            shown, field = _DELTAS[kind]
+            texts.append(delta[field])
+            pieces.append((shown, delta[field]))
+
     def _start(self, index: int, start: Json, pieces: Pieces) -> None:
-        block = self._blocks[index] = _Open(start)
-        if block.kind == "text" and start.get("text"):
-            block.text.append(start["text"])
+        kind = start.get("type")
+        texts: list[str] = []
+        self._blocks[index] = (dict(start), texts)
+        if kind == "text" and start.get("text"):
+            texts.append(start["text"])
             pieces.append(("text", start["text"]))
-        elif block.kind == "tool_use":
+        elif kind == "tool_use":
             pieces.append(("tool", str(start.get("name", ""))))
-        elif block.kind == "web_search_tool_result" and isinstance(start.get("content"), list):  # else why it failed
+        elif kind == "web_search_tool_result" and isinstance(start.get("content"), list):  # else why it failed
             for page in start["content"]:
                 self._cite(page)
 
     def _count(self, usage: Any) -> None:
         """Counts are totals so far: a later one replaces an earlier one."""
-        if not isinstance(usage, dict):
-            return
-        self._searches = (usage.get("server_tool_use") or {}).get("web_search_requests") or self._searches
-        self._counted |= {key: value for key, value in usage.items() if isinstance(value, int)}
-        get = self._counted.get
-        self.usage = Usage(
-            get("input_tokens", 0),
-            get("output_tokens", 0),
-            get("cache_read_input_tokens", 0),
-            get("cache_creation_input_tokens", 0),
-        )
+        if isinstance(usage, dict):
+            self._searches = (usage.get("server_tool_use") or {}).get("web_search_requests") or self._searches
+            told = {ours: usage[key] for key, ours in _COUNTS.items() if isinstance(usage.get(key), int)}
+            self.usage = replace(self.usage, **told)
 
 
 class AnthropicCodec(Codec):
@@ -147,7 +146,7 @@ class AnthropicCodec(Codec):
             head["system"] = [{"type": "text", "text": request.system, "cache_control": _MARK}]
         tail = self._tail(request)
         thinks = tail.get("thinking", {}).get("type") in ("enabled", "adaptive") or self._style == "always"
-        encoded = [self._messages.get(message, thinks) for message in request.messages]
+        encoded = [self._bytes_of(message, thinks) for message in request.messages]
         # Marks go to the end now and the end one turn ago, so that a turn of many blocks still finds the cache.
         for n in [n for n, message in enumerate(request.messages) if message.role == "user" and message.content][-2:]:
             if encoded[n].endswith(b"}]}"):  # the end of the last block, of the content, of the message
@@ -214,63 +213,51 @@ class AnthropicCodec(Codec):
             return False
         return block.wire.get("type") in ("thinking", "redacted_thinking")
 
-    def _encode_message(self, message: Message, thinks: bool) -> bytes:
-        blocks = (self._block(block, thinks) for block in message.content)
-        return dump({"role": message.role, "content": [block for block in blocks if block is not None]})
+    def _items(self, message: Message, thinks: bool) -> list[Json]:
+        return [{"role": message.role, "content": self._encode_blocks(message.content, thinks)}]
 
-    def _block(self, block: Block, thinks: bool) -> Json | None:
-        match block:
-            case Text(text):
-                return {"type": "text", "text": text} if text.strip() else None
-            case ToolUse(id, name, input):
-                return {"type": "tool_use", "id": _call_id(id), "name": base.plain_name(name), "input": input}
-            case ToolResult():
-                return _result(block)
-            case Image():
-                return _image(block)
-            case Thinking(wire=wire):
-                return wire if thinks and self._is_own_thinking(block) else None
+    def _encode_blocks(self, blocks: Sequence[Block], thinks: bool = False) -> list[Json]:
+        """The blocks as the service takes them; blank texts and reasoning that is not wanted back are left out."""
+        out: list[Json] = []
+        for block in blocks:
+            match block:
+                case Text(text) if text.strip():
+                    out.append({"type": "text", "text": text})
+                case ToolUse(id, name, input):
+                    call = {"type": "tool_use", "id": _call_id(id), "name": base.plain_name(name), "input": input}
+                    out.append(call)
+                case ToolResult():
+                    out.append(self._result(block))
+                case Image(media_type, data):
+                    source = {"type": "base64", "media_type": media_type, "data": data}
+                    out.append({"type": "image", "source": source})
+                case Thinking(wire=wire) if thinks and self._is_own_thinking(block):
+                    out.append(wire)
+        return out
 
-
-class _Open:
-    """A block being written."""
-
-    __slots__ = ("kind", "start", "text")
-
-    def __init__(self, start: Json) -> None:
-        self.kind = start.get("type")
-        self.start = dict(start)
-        self.text: list[str] = []
-
-    def close(self, model: str) -> Block | None:
-        text = "".join(self.text)
-        match self.kind:
-            case "text":
-                return Text(text) if text else None
-            case "thinking":
-                whole = self.start.get("thinking", "") + text
-                return Thinking(whole, self.start | {"thinking": whole}, model)
-            case "redacted_thinking":
-                return Thinking("", self.start, model)
-            case "tool_use":
-                given = self.start.get("input")
-                arguments, malformed = base.load_arguments(text)
-                if not text.strip() and isinstance(given, dict):
-                    arguments = given  # some services send it whole with the start
-                return ToolUse(str(self.start.get("id", "")), str(self.start.get("name", "")), arguments, malformed)
-        return None
+    def _result(self, result: ToolResult) -> Json:
+        content: Any = result.content if isinstance(result.content, str) and result.content.strip() else ""
+        if not isinstance(result.content, str):  # a failed result may hold no images
+            content = self._encode_blocks([b for b in result.content if isinstance(b, Text) or not result.is_error])
+        id = _call_id(result.tool_use_id)
+        out = {"type": "tool_result", "tool_use_id": id, "content": content or base.NO_OUTPUT}
+        return out | {"is_error": True} if result.is_error else out
 
 
-def _result(block: ToolResult) -> Json:
-    content: Any = block.content
-    if not isinstance(content, str):
-        kept = [b for b in content if (b.text.strip() if isinstance(b, Text) else not block.is_error)]
-        content = [{"type": "text", "text": b.text} if isinstance(b, Text) else _image(b) for b in kept]
-    elif not content.strip():
-        content = ""
-    out = {"type": "tool_result", "tool_use_id": _call_id(block.tool_use_id), "content": content or base.NO_OUTPUT}
-    return out | {"is_error": True} if block.is_error else out
-
-
-def _image(block: Image) -> Json:
-    return {"type": "image", "source": {"type": "base64", "media_type": block.media_type, "data": block.data}}
+def _block_of(start: Json, text: str, model: str) -> Block | None:
+    """The block that began with `start` and got `text`."""
+    match start.get("type"):
+        case "text":
+            return Text(text) if text else None
+        case "thinking":
+            whole = start.get("thinking", "") + text
+            return Thinking(whole, start | {"thinking": whole}, model)
+        case "redacted_thinking":
+            return Thinking("", start, model)
+        case "tool_use":
+            given = start.get("input")
+            arguments, malformed = base.load_arguments(text)
+            if not text.strip() and isinstance(given, dict):
+                arguments = given  # some services send it whole with the start
+            return ToolUse(str(start.get("id", "")), str(start.get("name", "")), arguments, malformed)
+    return None

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -22,39 +22,11 @@ Kind = Literal["text", "thinking", "tool"]
 Pieces = list[tuple[Kind, str]]  # what one read adds: neighbours of a kind are joined, so that a burst is one Delta
 
 
-class EncodedMessages:
-    """Messages as the bytes sent for them, kept from request to request: a long conversation only grows at its end.
-
-    Messages are made anew for each request but their blocks are not, so the blocks' identities are the key; holding
-    the blocks keeps those identities theirs.
-    """
-
-    _ROOM = 64 * 2**20
-
-    def __init__(self, encode: Callable[[Message, Any], bytes]) -> None:
-        self._encode = encode
-        self._kept: dict[tuple[Any, ...], tuple[Message, bytes]] = {}
-        self._size = 0
-
-    def get(self, message: Message, variant: Any = None) -> bytes:
-        """The encoded message; `variant` is whatever else its encoding depends on."""
-        key = (variant, message.role, *map(id, message.content))
-        found = self._kept.get(key)
-        if found is not None:
-            return found[1]
-        encoded = self._encode(message, variant)
-        self._size += len(encoded)
-        if self._size > self._ROOM:
-            self._kept.clear()
-            self._size = len(encoded)
-        self._kept[key] = (message, encoded)
-        return encoded
-
-
 class Codec(ABC):
     """One wire format, with what it keeps of its model and of what it has encoded."""
 
     decodes_with: type[Decoder]
+    _ROOM = 64 * 2**20  # bytes of encoded messages
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         self._model = spec.model
@@ -62,7 +34,8 @@ class Codec(ABC):
         self._secret = spec.api_key
         self._thinking = spec.thinking
         self._limit = max_output_tokens
-        self._messages = EncodedMessages(self._encode_message)
+        self._kept: dict[tuple[Any, ...], tuple[Message, bytes]] = {}
+        self._size = 0  # of all that is kept
 
     @abstractmethod
     def encode(self, request: Request) -> bytes:
@@ -79,9 +52,26 @@ class Codec(ABC):
         """How much the model is to think."""
         return self._thinking if request.thinking is None else request.thinking
 
+    def _bytes_of(self, message: Message, variant: Any) -> bytes:
+        """The encoded message, kept from request to request: a long conversation only grows at its end.
+
+        Messages are made anew for each request but their blocks are not, so the blocks' identities are the key; holding
+        the blocks keeps those identities theirs. `variant` is whatever else the encoding depends on.
+        """
+        key = (variant, message.role, *map(id, message.content))
+        if found := self._kept.get(key):
+            return found[1]
+        encoded = b",".join(dump(item) for item in self._items(message, variant))
+        self._size += len(encoded)
+        if self._size > self._ROOM:
+            self._kept.clear()
+            self._size = len(encoded)
+        self._kept[key] = (message, encoded)
+        return encoded
+
     @abstractmethod
-    def _encode_message(self, message: Message, variant: Any) -> bytes:
-        """The message as this service reads it, inside this kind of request."""
+    def _items(self, message: Message, variant: Any) -> Sequence[Json]:
+        """What the message is inside this kind of request, as this service reads it."""
 
 
 class Decoder(ABC):
@@ -116,7 +106,9 @@ class Decoder(ABC):
         elif stop == "end_turn" and self._refused:
             stop = "refusal"
         elif stop in ("max_tokens", "context_overflow"):
-            content[-1:] = map(_cut_short, content[-1:])
+            last = content[-1] if content else None
+            if isinstance(last, ToolUse) and not last.input and not last.malformed:  # no argument of it came
+                content[-1] = replace(last, malformed=CUT_OFF)
         return Reply(tuple(content), stop, self.usage, self._model, self._searches, tuple(self._sources.values()))
 
     def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
@@ -144,7 +136,7 @@ class Decoder(ABC):
         """The blocks that the events make up."""
 
     def _end_of_stream(self) -> None:
-        """The mark with which OpenAI's formats end; most have said so before."""
+        """Take in the mark with which OpenAI's formats end; most have said so before."""
         return
 
     def _cite(self, page: Json) -> None:
@@ -179,7 +171,7 @@ def assemble(head: Json, key: str, items: Sequence[bytes], tail: Json) -> bytes:
     """One object: `head`, then `key` with the encoded items, then `tail`, so that what grows comes late."""
     first = dump(head)[:-1] + (b"," if head else b"")
     last = b"," + dump(tail)[1:] if tail else b"}"
-    return b"".join((first, dump(key), b":[", b",".join(items), b"]", last))
+    return b"".join((first, dump(key), b":[", b",".join(filter(None, items)), b"]", last))
 
 
 def load_arguments(text: str) -> tuple[Json, str]:
@@ -193,13 +185,6 @@ def load_arguments(text: str) -> tuple[Json, str]:
     if not isinstance(value, dict):
         return {}, f"the arguments are a JSON {type(value).__name__}, not an object"
     return value, ""
-
-
-def _cut_short(block: Block) -> Block:
-    """The last block of an answer that ended at its length limit: a call of which no argument came is no call."""
-    if not isinstance(block, ToolUse) or block.input or block.malformed:
-        return block
-    return replace(block, malformed=CUT_OFF)
 
 
 def fit_id(accepted: str, prefix: str, id: str) -> str:
@@ -220,10 +205,15 @@ def openai_usage(raw: Any, prompt: str, output: str) -> Usage:
     return Usage(fresh, raw.get(output) or 0, read, written)
 
 
+def parts_of(result: ToolResult) -> list[Text | Image]:
+    """The images of a result and the texts that are not blank."""
+    parts = [Text(result.content)] if isinstance(result.content, str) else result.content
+    return [part for part in parts if not isinstance(part, Text) or part.text.strip()]
+
+
 def failure_mark(block: ToolResult) -> str:
     """What says that a call failed, where the format has no field for it and the text does not say so itself."""
-    content = block.content
-    first = content if isinstance(content, str) else next((b.text for b in content if isinstance(b, Text)), "")
+    first = next((part.text for part in parts_of(block) if isinstance(part, Text)), "")
     return "Error: " if block.is_error and first.lstrip()[:5].lower() != "error" else ""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError
-from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Request, StopReason
 from cowork.providers.catalog import known
 from cowork.providers.codecs import base
 from cowork.providers.codecs.base import Codec, Decoder, Pieces, dump
@@ -42,18 +42,15 @@ class ChatDecoder(Decoder):
         self._details: list[Json] = []  # reasoning as a router wants it back
 
     def _content(self) -> list[Block]:
-        content: list[Block] = []
-        thoughts = "".join(self._thoughts)
-        wire = {
+        text, thoughts = "".join(self._text), "".join(self._thoughts)
+        given = {
             "reasoning_content": thoughts,
             "reasoning_details": self._details,
             "extra_content": self._calls.extras,
         }
-        if any(wire.values()):
-            content.append(Thinking(thoughts, {name: value for name, value in wire.items() if value}, self._model))
-        if text := "".join(self._text):
-            content.append(Text(text))
-        return [*content, *self._calls.close()]
+        wire = {name: value for name, value in given.items() if value}
+        thinking = [Thinking(thoughts, wire, self._model)] if wire else []
+        return [*thinking, *([Text(text)] if text else []), *self._calls.close()]
 
     def _event(self, event: Json, pieces: Pieces) -> None:
         if event.get("error") or event.get("object") == "error":
@@ -112,7 +109,8 @@ class ChatCodec(Codec):
     def encode(self, request: Request) -> bytes:
         head: Json = {"model": self._model}
         if request.tools:
-            head["tools"] = [_tool(tool) for tool in request.tools]
+            named = [{"name": t.name, "description": t.description, "parameters": t.schema} for t in request.tools]
+            head["tools"] = [{"type": "function", "function": function} for function in named]
         if request.session_id and self._openai:
             head["prompt_cache_key"] = request.session_id
         tail: Json = {"stream": True, "stream_options": {"include_usage": True}}
@@ -124,7 +122,7 @@ class ChatCodec(Codec):
         tail[name] = request.max_output_tokens or self._limit
         head, tail = ({k: v for k, v in part.items() if k not in self._refused} for part in (head, tail))
         encoded = [dump({"role": "system", "content": request.system})] if request.system.strip() else []
-        encoded += [each for message in request.messages if (each := self._messages.get(message, self._empty))]
+        encoded += [self._bytes_of(message, self._empty) for message in request.messages]
         return base.assemble(head, "messages", encoded, tail)
 
     def adapt(self, error: ProviderError) -> bool:
@@ -145,10 +143,8 @@ class ChatCodec(Codec):
         self._refused |= named
         return bool(named)
 
-    def _encode_message(self, message: Message, empty: str | None) -> bytes:
-        """The messages one of ours becomes, as a comma-separated run."""
-        made = [self._assistant(message, empty)] if message.role == "assistant" else _user(message)
-        return b",".join(dump(each) for each in made)
+    def _items(self, message: Message, empty: str | None) -> list[Json]:
+        return [self._assistant(message, empty)] if message.role == "assistant" else _user(message)
 
     def _assistant(self, message: Message, empty: str | None) -> Json:
         texts = [b.text for b in message.content if isinstance(b, Text) and b.text.strip()]
@@ -160,8 +156,15 @@ class ChatCodec(Codec):
             out["reasoning_details"] = details
         if message.calls:
             extras = [extra for b in thoughts for extra in b.wire.get("extra_content", ())]
-            beside = zip_longest(message.calls, extras[: len(message.calls)])
-            out["tool_calls"] = [_call(call) | ({"extra_content": extra} if extra else {}) for call, extra in beside]
+            out["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": base.plain_name(call.name), "arguments": dump(call.input).decode()},
+                    **({"extra_content": extra} if extra else {}),
+                }
+                for call, extra in zip_longest(message.calls, extras[: len(message.calls)])
+            ]
         return out
 
 
@@ -182,44 +185,28 @@ def _user(message: Message) -> list[Json]:
     parts: list[Json] = []
     for block in message.content:
         match block:
-            case ToolResult(id, content):
+            case ToolResult(id):
                 made.append({"role": "tool", "tool_call_id": id, "content": _result_text(block)})
-                if not isinstance(content, str):
-                    parts += [_image(inner) for inner in content if isinstance(inner, Image)]
+                parts += [_image(inner) for inner in base.parts_of(block) if isinstance(inner, Image)]
             case Text(text) if text.strip():
                 parts.append({"type": "text", "text": text})
             case Image():
                 parts.append(_image(block))
-    if all(part["type"] == "text" for part in parts):
-        text = "\n\n".join(part["text"] for part in parts)
-        return [*made, {"role": "user", "content": text}] if text else made
-    return [*made, {"role": "user", "content": parts}]
+    if parts and all(part["type"] == "text" for part in parts):
+        return [*made, {"role": "user", "content": "\n\n".join(part["text"] for part in parts)}]
+    return [*made, {"role": "user", "content": parts}] if parts else made
 
 
 def _result_text(block: ToolResult) -> str:
-    content = block.content
-    texts = [content] if isinstance(content, str) else [b.text for b in content if isinstance(b, Text)]
-    texts = [text for text in texts if text.strip()]
-    if not isinstance(content, str) and any(isinstance(b, Image) for b in content):
+    parts = base.parts_of(block)
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    if len(texts) < len(parts):
         texts.append("(the image follows in the next message)")
     return base.failure_mark(block) + ("\n\n".join(texts) or base.NO_OUTPUT)
 
 
-def _call(call: ToolUse) -> Json:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": base.plain_name(call.name), "arguments": dump(call.input).decode()},
-    }
-
-
 def _image(block: Image) -> Json:
     return {"type": "image_url", "image_url": {"url": base.data_url(block)}}
-
-
-def _tool(tool: ToolSpec) -> Json:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-    return {"type": "function", "function": function}
 
 
 # ---------------------------------------------------------------- calls, from the pieces servers really send

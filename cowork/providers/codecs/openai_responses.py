@@ -9,7 +9,7 @@ from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError
-from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Request, StopReason
 from cowork.providers.catalog import known
 from cowork.providers.codecs import base
 from cowork.providers.codecs.base import Codec, Decoder, Pieces, dump
@@ -50,25 +50,21 @@ class OpenAIDecoder(Decoder):
                             self._cite(note)
                     content += [Text(text)] if text else []
                 case "reasoning":
-                    content.append(Thinking(_summary(item), item, self._model))
+                    parts = item.get("summary") or item.get("content") or []
+                    content.append(Thinking("\n\n".join(p.get("text") or "" for p in parts), item, self._model))
                 case "function_call":
                     content.append(_call(item))
         return content
 
     def _event(self, event: Json, pieces: Pieces) -> None:
         kind = event.get("type", "")
-        if kind == "response.output_text.delta":
-            self.beats += 1
-            pieces.append(("text", event["delta"]))
-        elif kind == "error" or (not kind and event.get("error")):
+        if kind == "error" or (not kind and event.get("error")):
             raise self._failure(event)
-        elif (kind or event.get("object") == "response") and kind not in _IDLE_EVENTS:
-            self.beats += 1
-            self._other(kind, event, pieces)
-
-    def _other(self, kind: str, event: Json, pieces: Pieces) -> None:
+        if kind in _IDLE_EVENTS or (not kind and event.get("object") != "response"):
+            return
+        self.beats += 1
         match kind:
-            case "response.refusal.delta":
+            case "response.output_text.delta" | "response.refusal.delta":
                 pieces.append(("text", event["delta"]))
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 pieces.append(("thinking", event["delta"]))
@@ -114,14 +110,16 @@ class OpenAICodec(Codec):
         if request.system.strip():
             head["instructions"] = request.system
         if request.tools:
-            head["tools"] = [_tool(tool) for tool in request.tools]
+            # Strict schemas may have no optional parameters.
+            rest = [{"name": t.name, "description": t.description, "parameters": t.schema} for t in request.tools]
+            head["tools"] = [{"type": "function", **tool, "strict": False} for tool in rest]
         if request.searches:
             head.setdefault("tools", []).append({"type": "web_search"})
         if request.session_id and "prompt_cache_key" not in self._refused:
             head["prompt_cache_key"] = request.session_id
         reasons = self._reasons and "reasoning" not in self._refused
         recalls = reasons and "past reasoning" not in self._refused
-        encoded = [item for message in request.messages if (item := self._messages.get(message, recalls))]
+        encoded = [self._bytes_of(message, recalls) for message in request.messages]
         return base.assemble(head, "input", encoded, self._tail(request, reasons))
 
     def adapt(self, error: ProviderError) -> bool:
@@ -150,12 +148,9 @@ class OpenAICodec(Codec):
                 tail["reasoning"] = {"effort": effort, "summary": "auto"}
         return tail
 
-    def _encode_message(self, message: Message, recalls: bool) -> bytes:
-        """The items of a message, as a comma-separated run."""
-        items = self._reply_items(message, recalls) if message.role == "assistant" else _user_items(message)
-        return b",".join(dump(item) for item in items)
-
-    def _reply_items(self, message: Message, recalls: bool) -> list[Json]:
+    def _items(self, message: Message, recalls: bool) -> list[Json]:
+        if message.role == "user":
+            return _user_items(message)
         items: list[Json] = []
         waiting: list[Json] = []  # reasoning is only taken together with what it led to
         for block in message.content:
@@ -178,43 +173,24 @@ class OpenAICodec(Codec):
 
 
 def _user_items(message: Message) -> list[Json]:
-    items: list[Json] = []
-    parts: list[Json] = []
-    for block in message.content:
-        match block:
-            case ToolResult():
-                items.append(_output(block))
-            case Text(text) if text.strip():
-                parts.append({"type": "input_text", "text": text})
-            case Image():
-                parts.append(_image(block))
-    if parts:
-        items.append({"type": "message", "role": "user", "content": parts})
-    return items
+    items = [_output(result) for result in message.results]
+    parts = [_part(b) for b in message.content if isinstance(b, Image) or (isinstance(b, Text) and b.text.strip())]
+    return [*items, {"type": "message", "role": "user", "content": parts}] if parts else items
 
 
-def _output(block: ToolResult) -> Json:
-    mark, content = base.failure_mark(block), block.content
-    if isinstance(content, str):
-        output: Any = mark + (content if content.strip() else base.NO_OUTPUT)
+def _output(result: ToolResult) -> Json:
+    mark = base.failure_mark(result)
+    if isinstance(result.content, str):
+        output: Any = mark + (result.content if result.content.strip() else base.NO_OUTPUT)
     else:
-        parts = [Text(mark)] * bool(mark) + [b for b in content if not isinstance(b, Text) or b.text.strip()]
-        output = [{"type": "input_text", "text": b.text} if isinstance(b, Text) else _image(b) for b in parts]
-    return {"type": "function_call_output", "call_id": _call_id(block.tool_use_id), "output": output or base.NO_OUTPUT}
+        output = [_part(part) for part in [Text(mark)] * bool(mark) + base.parts_of(result)]
+    return {"type": "function_call_output", "call_id": _call_id(result.tool_use_id), "output": output or base.NO_OUTPUT}
 
 
-def _image(block: Image) -> Json:
+def _part(block: Text | Image) -> Json:
+    if isinstance(block, Text):
+        return {"type": "input_text", "text": block.text}
     return {"type": "input_image", "image_url": base.data_url(block), "detail": "auto"}
-
-
-def _tool(tool: ToolSpec) -> Json:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.schema,
-        "strict": False,  # strict schemas may have no optional parameters
-    }
 
 
 def _call(item: Json) -> ToolUse:
@@ -229,8 +205,3 @@ def _message_text(item: Json) -> tuple[str, bool]:
     parts = item.get("content") or []
     refused = any(part.get("type") == "refusal" for part in parts)
     return "".join(part.get("text") or part.get("refusal") or "" for part in parts), refused
-
-
-def _summary(item: Json) -> str:
-    parts = item.get("summary") or item.get("content") or []
-    return "\n\n".join(part.get("text") or "" for part in parts)
