@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,23 @@ def request_to_dict(request: Request) -> Json:
         "max_output_tokens": request.max_output_tokens,
         "thinking": request.thinking,
     }
+
+
+def map_parts(body: Json, change: Callable[[Any], Any]) -> Json:
+    """The request with each of the parts that conversations repeat changed: system prompt, tools, every message."""
+    parts = {name: change(body[name]) for name in ("system", "tools")}
+    return {**body, **parts, "messages": [change(message) for message in body["messages"]]}
+
+
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """The JSON value with every string in it changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: map_strings(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [map_strings(item, change) for item in value]
+    return value
 
 
 def request_bytes(request: Request) -> bytes:
@@ -69,11 +86,12 @@ class RequestDump:
         self._path = path
         self._hide = [json.dumps(secret)[1:-1] for secret in secrets if secret]
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600), "wb", 0)
         except OSError as e:
             raise UserError(f"Cannot write {path}: {e.strerror}", "Name a file you may write to.") from e
-        if stat.S_ISREG(os.fstat(self._fd).st_mode):
-            os.fchmod(self._fd, 0o600)
+        self.close = self._file.close
+        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            os.fchmod(self._file.fileno(), 0o600)
 
     def __call__(self, body: Json | bytes) -> None:
         line = json.dumps(body if isinstance(body, dict) else json.loads(body))
@@ -82,14 +100,9 @@ class RequestDump:
         left = line.encode() + b"\n"
         try:
             while left:
-                left = left[os.write(self._fd, left) :]
+                left = left[os.write(self._file.fileno(), left) :]
         except OSError as e:
             raise UserError(f"Cannot write {self._path}: {e.strerror}") from e
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 class Recorder:
@@ -98,7 +111,11 @@ class Recorder:
     def __init__(
         self, path: str | Path, *, facts: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
     ) -> None:
-        _refuse_other_files(Path(path))
+        existing = Path(path)
+        if existing.is_file() and existing.stat().st_size:
+            with existing.open("rb") as file:
+                if not file.readline(200).startswith(b'{"type": "recording"'):
+                    raise UserError(f"{path} exists and is not a recording", "Name a new file for --record.")
         self._write = RequestDump(path, secrets)
         self.close = self._write.close
         self._parts: dict[bytes, str] = {}
@@ -117,10 +134,7 @@ class Recorder:
 
     def keep(self, role: str, request: Request, items: list[Json], end: str, failure: Json | None = None) -> None:
         """Write an exchange; `failure` is what the stream ended with."""
-        body = request_to_dict(request)
-        body["system"] = self._part(body["system"])
-        body["tools"] = self._part(body["tools"])
-        body["messages"] = [self._part(message) for message in body["messages"]]
+        body = map_parts(request_to_dict(request), self._part)
         self._write({"type": "exchange", "role": role, "request": body, "items": items, "end": end, **(failure or {})})
 
     def _part(self, value: Any) -> str:
@@ -141,7 +155,7 @@ class _Recorded(Wrapped):
     async def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]:
         """The inner stream, written down when it ends, however it ends."""
         items: list[Json] = []
-        end = "cut"
+        end, failure = "cut", None
         try:
             async for item in self.inner.stream(request):
                 items.append(item_to_dict(item, self.inner))
@@ -151,18 +165,8 @@ class _Recorded(Wrapped):
                 yield item
         except ProviderError as e:
             if end == "cut":
-                end = "error"
-                self._recorder.keep(self._role, request, items, end, item_to_dict(e, self.inner))
+                end, failure = "error", item_to_dict(e, self.inner)
             raise
         finally:
-            if end == "cut":
-                self._recorder.keep(self._role, request, items, end)
-
-
-def _refuse_other_files(path: Path) -> None:
-    """A recording may replace a recording, and nothing else that has content."""
-    if not path.is_file() or path.stat().st_size == 0:
-        return
-    with path.open("rb") as file:
-        if not file.readline(200).startswith(b'{"type": "recording"'):
-            raise UserError(f"{path} exists and is not a recording", "Name a new file for --record.")
+            if end != "reply":
+                self._recorder.keep(self._role, request, items, end, failure)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from cowork.providers.recording.record import (
     FORMAT_VERSION,
     HIDDEN,
     RETRY_FIELDS,
+    map_parts,
+    map_strings,
     request_bytes,
     request_to_dict,
 )
@@ -71,7 +74,8 @@ class Replay:
         self._on_request = on_request
         self._models: dict[str, Json] = {}
         self._parts: dict[str, Any] = {}
-        self._settled_parts: dict[str, Any] = {}
+        # Conversations repeat their parts, so each is settled once.
+        self._settle_json = cache(lambda part: settle(json.loads(part), self._facts))
         self._exchanges: dict[str, list[_Exchange]] = {}  # by role
         self._costs: dict[tuple[str, Usage], float] = {}  # what exactly a usage cost then
         for number, line in enumerate(self._read_lines(), 1):
@@ -80,11 +84,6 @@ class Replay:
             except (ValueError, KeyError, TypeError) as e:
                 what = "is not a recording of this version" if number == 1 else f"is damaged in line {number}"
                 raise UserError(f"{self.path} {what}", "Record it again with --record.") from e
-
-    @property
-    def unplayed(self) -> int:
-        """Exchanges nobody asked for yet."""
-        return sum(not exchange.played for role in self._exchanges.values() for exchange in role)
 
     def open(self, role: str = "main") -> Provider:
         """The recorded model of a role, or of the main one when that role was never recorded."""
@@ -137,10 +136,7 @@ class Replay:
                 self._add(raw)
 
     def _add(self, raw: Json) -> None:
-        body = dict(raw["request"])
-        body["system"] = self._parts[body["system"]]
-        body["tools"] = self._parts[body["tools"]]
-        body["messages"] = [self._parts[id] for id in body["messages"]]
+        body = map_parts(raw["request"], self._parts.__getitem__)
         items = move(raw["items"], self._recorded_facts, self._facts)
         for spent in [raw.get("error"), *(item.get("retry") or item.get("reply") for item in items)]:
             if spent and spent["cost"] is not None:
@@ -156,15 +152,8 @@ class Replay:
         self._exchanges.setdefault(raw["role"], []).append(exchange)
 
     def _settle(self, body: Json) -> Json:
-        """The body without what does not count; each part is worked on once, as conversations repeat them."""
-        parts = {name: self._settle_part(body[name]) for name in ("system", "tools")}
-        return {**body, **parts, "messages": [self._settle_part(message) for message in body["messages"]]}
-
-    def _settle_part(self, value: Any) -> Any:
-        key = json.dumps(value)
-        if key not in self._settled_parts:
-            self._settled_parts[key] = settle(value, self._facts)
-        return self._settled_parts[key]
+        """The body without what does not count."""
+        return map_parts(body, lambda part: self._settle_json(json.dumps(part)))
 
     def _mismatch(self, role: str, plain: Json, alike: list[_Exchange]) -> str:
         recorded = self._exchanges.get(role, [])
@@ -226,7 +215,7 @@ def move(value: Any, old: Mapping[str, str], new: Mapping[str, str]) -> Any:
     pairs = {text: new[name] for name, text in old.items() if name in new and len(text) >= _SHORTEST_FACT}
     names = "|".join(re.escape(text) for text in sorted(pairs, key=len, reverse=True) if text != pairs[text])
     pattern = re.compile(f"(?:{names})(?![\\w-])")
-    return _map(value, lambda text: pattern.sub(lambda found: pairs[found[0]], text)) if names else value
+    return map_strings(value, lambda text: pattern.sub(lambda found: pairs[found[0]], text)) if names else value
 
 
 def settle(value: Any, facts: Mapping[str, str]) -> Any:
@@ -237,18 +226,7 @@ def settle(value: Any, facts: Mapping[str, str]) -> Any:
             text = pattern.sub(name, text)
         return text
 
-    return _map(move(value, facts, {name: f"<{name}>" for name in facts}), clean)
-
-
-def _map(value: Any, change: Callable[[str], str]) -> Any:
-    """The JSON value with every string in it changed."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: _map(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_map(item, change) for item in value]
-    return value
+    return map_strings(move(value, facts, {name: f"<{name}>" for name in facts}), clean)
 
 
 def difference(recorded: Any, now: Any, path: str = "") -> str:
