@@ -131,7 +131,7 @@ class HttpClient:
         connect_timeout: float = CONNECT_TIMEOUT,
     ) -> None:
         self._idle: list[Connection] = []
-        self._proxy = proxy
+        self.proxy = proxy
         self._make_tls = tls
         self._tls: ssl.SSLContext | None = None
         self._timeout = connect_timeout
@@ -174,8 +174,8 @@ class HttpClient:
 
     async def connect(self) -> Connection:
         """Open a connection: TCP, TLS, and either of them through an HTTP proxy."""
-        if self._proxy is not None:
-            return await self._open_through(self._proxy)
+        if self.proxy is not None:
+            return await self._open_through(self.proxy)
         async with asyncio.timeout(self._timeout):
             connection = await _connect(self._host, self._port)
             if self._secure:

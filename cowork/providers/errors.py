@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -58,7 +60,7 @@ def http_error(status: int, headers: Mapping[str, str], body: bytes, *, host: st
         code, said = _fields_of(json.loads(body))
     except (ValueError, RecursionError):
         code, said = "", "" if body.lstrip()[:1] == b"<" else body[:_LONGEST].decode("utf-8", "replace")
-    kind = _kind(status, f"{code} {said}")
+    kind = kind_of_status(status, f"{code} {said}")
     wait = retry_after(headers) if kind in ("rate_limit", "overloaded", "server") else None
     if 300 <= status < 400:
         said = "it redirects, which is not followed; set base_url to the final address"
@@ -83,7 +85,7 @@ def event_error(error: object, *, host: str, secret: str = "") -> ProviderError:
     text = f"{code} {said}"
     kind: ProviderErrorKind = _EVENT_KINDS.get(code, "broken_stream")
     if re.fullmatch(r"[45]\d\d", code):  # routers and local servers put the status they would have answered
-        kind = _kind(int(code), text)
+        kind = kind_of_status(int(code), text)
     if _OVERFLOW.search(text):
         kind = "context_overflow"
     elif _SPENT.search(text):
@@ -94,37 +96,24 @@ def event_error(error: object, *, host: str, secret: str = "") -> ProviderError:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait as the service asks, from 0; None when it says nothing that can be read."""
-    try:
-        return _seconds(float(headers["retry-after-ms"]) / 1000)
-    except (KeyError, ValueError):
-        pass
-    given = headers.get("retry-after", "").strip()
-    try:
-        return _seconds(float(given))
-    except ValueError:
-        pass
-    until = _http_date(given)
+    for name, per_second in (("retry-after-ms", 1000), ("retry-after", 1)):
+        with contextlib.suppress(ValueError):
+            seconds = float(headers.get(name, "")) / per_second
+            return max(0.0, seconds) if seconds < math.inf else None
+    until = _http_date(headers.get("retry-after", ""))
     if until is None:
         return None
     # The service's own clock where it tells it, since a date means nothing to a clock that is off.
     return max(0.0, until - (_http_date(headers.get("date", "")) or time.time()))
 
 
-def _kind(status: int, text: str) -> ProviderErrorKind:
-    if status in (400, 413, 422, 500) and _OVERFLOW.search(text):
+def kind_of_status(status: int, said: str = "") -> ProviderErrorKind:
+    """What a status means, with what was said about it."""
+    if status in (400, 413, 422, 500) and _OVERFLOW.search(said):
         return "context_overflow"
-    if status in (400, 402, 403, 429) and _SPENT.search(text):
+    if status in (400, 402, 403, 429) and _SPENT.search(said):
         return "spend_limit"
-    return kind_of_status(status)
-
-
-def kind_of_status(status: int) -> ProviderErrorKind:
-    """What a status means when nothing more is said."""
     return _KINDS.get(status) or ("server" if status >= 500 else "bad_request")
-
-
-def _seconds(value: float) -> float | None:
-    return max(0.0, value) if value == value and value != float("inf") else None
 
 
 def _http_date(text: str) -> float | None:

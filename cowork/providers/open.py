@@ -7,7 +7,6 @@ import os
 import ssl
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,8 +16,7 @@ from cowork.core.later import later
 from cowork.core.ports import ModelSpec, Provider
 
 with later(__name__):
-    from cowork.http.client import proxy_for
-    from cowork.providers.catalog import default_output, known
+    from cowork.http.client import HttpClient, proxy_for
 
 IDLE_TIMEOUT = 180.0
 
@@ -50,14 +48,13 @@ def open_provider(
 
 
 def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes], None] | None) -> Provider:
-    from cowork.providers.prices import price
     from cowork.providers.wire import WireProvider
 
     if not spec.model:
         raise UserError(f"No model is named for the provider {spec.provider}", "Set `model` in the configuration.")
     module, name, path = _FORMATS[spec.provider]
-    codec: Any = importlib.import_module(f"cowork.providers.codecs.{module}")
-    base_url = (spec.base_url or codec.BASE_URL).rstrip("/")
+    format: Any = importlib.import_module(f"cowork.providers.codecs.{module}")
+    base_url = (spec.base_url or format.BASE_URL).rstrip("/")
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UserError("base_url is not an address", "It starts with https:// or http:// and names a host.")
@@ -71,19 +68,10 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
 
         if not base_url.endswith(path):
             base_url += path.removeprefix("/v1") if base_url.endswith("/v1") else path
-        proxy, headers = proxy_for(base_url), _headers(spec)
-        transport = DirectTransport(base_url, headers, host=host, secret=spec.api_key, proxy=proxy, tls=default_tls)
-    limit = spec.max_output_tokens or default_output(spec.model)
-    return WireProvider(
-        spec,
-        getattr(codec, name)(spec, host=transport.host, max_output_tokens=limit),
-        transport,
-        context_window=spec.context_window or known(spec.model).window,
-        max_output_tokens=limit,
-        idle_timeout=idle_timeout,
-        price=partial(price, spec.model, overrides=spec.prices, base_url=spec.base_url),
-        on_request=on_request,
-    )
+        client = HttpClient(base_url, proxy=proxy_for(base_url), tls=default_tls)
+        transport = DirectTransport(client, _headers(spec), host=host, secret=spec.api_key)
+    codec = getattr(format, name)(spec, transport.host)
+    return WireProvider(spec, codec, transport, idle_timeout=idle_timeout, on_request=on_request)
 
 
 def default_tls() -> ssl.SSLContext:

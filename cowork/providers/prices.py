@@ -40,10 +40,12 @@ def price(
     model: str, usage: Usage, overrides: Mapping[str, float] | None = None, *, base_url: str = ""
 ) -> float | None:
     """The cost of one request; `overrides` are USD per million for input, output, cache_read, cache_write."""
-    rates = rates_of(model, base_url)
+    rates = rates_of(model, base_url) or {}
     if overrides:
-        rates = _overridden(rates or {}, overrides)
-    if rates is None or "input" not in rates or "output" not in rates:
+        # A new input price says nothing of the old cache prices, so those go with it.
+        kept = {"output"} if "input" in overrides else {"input", "output", "cache_read", "cache_write"}
+        rates = {name: rate for name, rate in rates.items() if name in kept} | dict(overrides)
+    if "input" not in rates or "output" not in rates:
         return None
     for start, dearer in rates.get("above", {}).items():
         if usage.prompt_tokens > int(start):
@@ -99,12 +101,6 @@ def _shorter(name: str) -> Iterator[str]:
     while (cut := _TAIL.sub("", name)) != name:
         name = cut
         yield name
-
-
-def _overridden(rates: Rates, overrides: Mapping[str, float]) -> Rates:
-    """A new input price says nothing of the old cache prices, so those go with it."""
-    kept = {"output"} if "input" in overrides else {"input", "output", "cache_read", "cache_write"}
-    return {**{name: rate for name, rate in rates.items() if name in kept}, **overrides}
 
 
 def _is_local(base_url: str) -> bool:

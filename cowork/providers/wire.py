@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
-from types import TracebackType
+from functools import partial
 from typing import Protocol, Self, TypeVar
 
-from cowork.core.blocks import Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
 from cowork.http.errors import broken_stream
+from cowork.providers.catalog import known
 from cowork.providers.codecs.base import Codec, Decoder
-from cowork.providers.prices import fill_usage
+from cowork.providers.prices import fill_usage, price
 
 T = TypeVar("T")
 
@@ -43,17 +43,15 @@ class WireProvider:
         codec: Codec,
         transport: Transport,
         *,
-        context_window: int,
-        max_output_tokens: int,
         idle_timeout: float,
-        price: Callable[[Usage], float | None],
         on_request: Callable[[bytes], None] | None = None,
     ) -> None:
         self.name = spec.provider
         self.model = spec.model
-        self.context_window = context_window
-        self.max_output_tokens = max_output_tokens
-        self.price = price
+        self.context_window = spec.context_window or known(spec.model).window
+        self.max_output_tokens = codec.max_output_tokens
+        self.price = partial(price, spec.model, overrides=spec.prices, base_url=spec.base_url)
+        self.aclose = transport.aclose
         self._codec = codec
         self._transport = transport
         self._idle_timeout = idle_timeout
@@ -77,9 +75,6 @@ class WireProvider:
                     error.usage = fill_usage(decoder.usage, request) if decoder.beats else decoder.usage
                     raise
         yield replace(reply, usage=fill_usage(reply.usage, request, reply.content))
-
-    async def aclose(self) -> None:
-        await self._transport.aclose()
 
     async def _deltas(self, body: bytes, decoder: Decoder) -> AsyncGenerator[Delta | Used, None]:
         if self._on_request is not None:
@@ -133,17 +128,16 @@ class IdleWatch:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + limit
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = self._loop.call_at(self._deadline, self._check)
         self._waiting: asyncio.Task[object] | None = None
-        self._cancelling = 0
         self._overdue = False
-        self._fired = False
+        self._cancelling: int | None = None  # how often the task was cancelled before we did it
 
     def touch(self, limit: float | None = None) -> None:
         """Data came; `limit` is how long to wait for more, if not as long as ever."""
         self._deadline = self._loop.time() + (self._limit if limit is None else min(limit, self._limit))
         self._overdue = False
-        if limit is not None and self._timer is not None:
+        if limit is not None:
             self._timer.cancel()
             self._timer = self._loop.call_at(self._deadline, self._check)
 
@@ -154,33 +148,28 @@ class IdleWatch:
             return await what
         except asyncio.CancelledError:
             # As asyncio.timeout does: only our own cancellation becomes Silence, never one from outside.
-            if self._fired and task is not None and task.uncancel() <= self._cancelling:
+            if self._cancelling is not None and task is not None and task.uncancel() <= self._cancelling:
                 raise Silence from None
             raise
         finally:
             self._waiting = None
 
     def __enter__(self) -> Self:
-        self._timer = self._loop.call_at(self._deadline, self._check)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+    def __exit__(self, *failure: object) -> None:
+        self._timer.cancel()
 
     def _check(self) -> None:
         now = self._loop.time()
+        if now >= self._deadline and self._waiting is None:
+            self.touch()
         again = self._deadline
-        if now >= self._deadline:
-            if self._waiting is None:
-                self.touch()
-                again = self._deadline
-            elif not self._overdue:
-                self._overdue = True
-                again = now + min(self._limit / 10, _MERCY)
-            else:
-                self._fired = True
+        if now >= self._deadline and self._waiting is not None:
+            if self._overdue:
                 self._cancelling = self._waiting.cancelling()
                 self._waiting.cancel()
                 return
+            self._overdue = True
+            again = now + min(self._limit / 10, _MERCY)
         self._timer = self._loop.call_at(again, self._check)

@@ -19,7 +19,7 @@ from tests.wire.validate import validate
 
 
 def body_of(request: Request, model: str = "claude-haiku-4-5", limit: int = 32_000, **fields: Any) -> dict[str, Any]:
-    codec = AnthropicCodec(ModelSpec("anthropic", model, **fields), host="h", max_output_tokens=limit)
+    codec = AnthropicCodec(ModelSpec("anthropic", model, **fields, max_output_tokens=limit), "h")
     body: dict[str, Any] = json.loads(codec.encode(request))
     assert validate("anthropic", body) == []
     return body
@@ -276,7 +276,7 @@ def test_error_results_carry_no_images_and_empty_ones_say_so() -> None:
 
 
 def test_a_long_conversation_is_encoded_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    codec = AnthropicCodec(ModelSpec("anthropic", "m"), host="h", max_output_tokens=100)
+    codec = AnthropicCodec(ModelSpec("anthropic", "m", max_output_tokens=100), "h")
     messages = history(200)
     first = codec.encode(Request("S", messages, TOOLS))
     calls = 0

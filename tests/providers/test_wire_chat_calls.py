@@ -144,7 +144,7 @@ async def test_what_a_service_sends_beside_its_reasoning_and_calls_goes_back_to_
 
 
 def _body_for(model: str, messages: tuple[Message, ...]) -> dict[str, Any]:
-    codec = ChatCodec(ModelSpec("openai-chat", model), host="h", max_output_tokens=100)
+    codec = ChatCodec(ModelSpec("openai-chat", model, max_output_tokens=100), "h")
     return dict(json.loads(codec.encode(Request("", messages))))
 
 

@@ -33,7 +33,7 @@ COUNT = 1_000 if os.environ.get("COWORK_SOAK") else 120
 
 def decode(format: str, chunks: list[bytes]) -> tuple[str, str]:
     """(the reply as JSON, the text the deltas showed) for these pieces of HTTP body."""
-    codec = CODECS[format](ModelSpec(format, "m"), host="h", max_output_tokens=100)
+    codec = CODECS[format](ModelSpec(format, "m"), "h")
     decoder = codec.decoder(asking())
     framing, parser = Chunked(), SseParser()
     deltas: list[Delta] = []
@@ -71,7 +71,7 @@ async def test_the_size_of_pieces_on_the_wire_does_not_matter(size: int, format:
 
 
 def test_the_pieces_of_one_read_are_one_delta() -> None:
-    codec = AnthropicCodec(ModelSpec("anthropic", "m"), host="h", max_output_tokens=100)
+    codec = AnthropicCodec(ModelSpec("anthropic", "m", max_output_tokens=100), "h")
     decoder = codec.decoder(asking())
     body = b"".join(sse(*event) for event in encode("anthropic", turn("a" * 500, "b" * 500, piece=2), "m", 0).events)
     assert decoder.feed(SseParser().feed(body)) == [Delta("text", "a" * 500 + "b" * 500)]

@@ -46,10 +46,8 @@ class Bytes:
 
 async def outcome(format: str, body: bytes) -> Reply | ProviderError:
     spec = ModelSpec(format, "m")
-    codec = CODECS[format](spec, host="h", max_output_tokens=9)
-    provider = WireProvider(
-        spec, codec, Bytes(body), context_window=1, max_output_tokens=1, idle_timeout=9, price=lambda usage: None
-    )
+    codec = CODECS[format](spec, "h")
+    provider = WireProvider(spec, codec, Bytes(body), idle_timeout=9)
     try:
         return (await ask(provider))[1]
     except ProviderError as error:
@@ -137,10 +135,8 @@ async def test_a_server_that_never_closes_after_its_stop_event_is_not_waited_for
             await asyncio.Event().wait()
 
     spec = ModelSpec("openai-chat", "m")
-    codec = ChatCodec(spec, host="h", max_output_tokens=9)
-    provider = WireProvider(
-        spec, codec, Open(b""), context_window=1, max_output_tokens=1, idle_timeout=100, price=lambda usage: None
-    )
+    codec = ChatCodec(spec, "h")
+    provider = WireProvider(spec, codec, Open(b""), idle_timeout=100)
     _, reply = await ask(provider)
     assert reply.text == "hi"
 

@@ -116,7 +116,7 @@ class LetterCodec(ChatCodec):
     _ROOM = 50
 
     def __init__(self) -> None:
-        super().__init__(ModelSpec("openai-chat", "m"), host="h", max_output_tokens=1)
+        super().__init__(ModelSpec("openai-chat", "m", max_output_tokens=1), "h")
         self.made: list[str] = []
 
     def _items(self, message: Message, variant: Any) -> list[Json]:

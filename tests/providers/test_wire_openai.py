@@ -19,7 +19,7 @@ from tests.wire.validate import validate
 
 
 def body_of(request: Request, model: str = "gpt-5", **fields: Any) -> dict[str, Any]:
-    codec = OpenAICodec(ModelSpec("openai", model, **fields), host="h", max_output_tokens=8_000)
+    codec = OpenAICodec(ModelSpec("openai", model, **fields, max_output_tokens=8_000), "h")
     body: dict[str, Any] = json.loads(codec.encode(request))
     assert validate("openai", body) == []
     return body

@@ -169,7 +169,7 @@ async def test_a_router_puts_the_status_into_the_stream() -> None:
 def test_a_failed_result_says_so_where_the_format_has_no_field(
     codec: type[ChatCodec | OpenAICodec], content: str | tuple[Text, ...], said: str
 ) -> None:
-    made = codec(ModelSpec("openai", "m"), host="h", max_output_tokens=100)
+    made = codec(ModelSpec("openai", "m", max_output_tokens=100), "h")
     use = Message("assistant", (ToolUse("t1", "Read", {}),))
 
     def sent(is_error: bool) -> str:

@@ -41,7 +41,7 @@ async def test_a_search_that_failed_is_an_answer_without_pages() -> None:
 
 def test_without_searches_nothing_of_them_is_sent() -> None:
     for codec in (AnthropicCodec, OpenAICodec):
-        body = codec(ModelSpec("x", "claude-haiku-4-5"), host="h", max_output_tokens=9_000).encode(asking())
+        body = codec(ModelSpec("x", "claude-haiku-4-5", max_output_tokens=9_000), "h").encode(asking())
         assert b"web_search" not in body
         assert b"max_tool_calls" not in body
 

@@ -126,8 +126,8 @@ class AnthropicCodec(Codec):
 
     decodes_with = AnthropicDecoder
 
-    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
-        super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
+    def __init__(self, spec: ModelSpec, host: str) -> None:
+        super().__init__(spec, host)
         self._known = known(spec.model)
         self._style: ThinkingStyle = self._known.thinking
         self._effort = True
@@ -171,7 +171,7 @@ class AnthropicCodec(Codec):
         return (self._style, self._effort) != before
 
     def _tail(self, request: Request) -> Json:
-        limit = request.max_output_tokens or self._limit
+        limit = request.max_output_tokens or self.max_output_tokens
         level = self._level(request)
         tail: Json = {"max_tokens": limit, "stream": True}
         if request.tools and request.tool_choice == "none":

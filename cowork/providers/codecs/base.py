@@ -16,6 +16,7 @@ from cowork.core.blocks import Block, Image, Json, Message, Text, ToolResult, To
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Source, StopReason, Thinking
 from cowork.http.errors import broken_stream
+from cowork.providers.catalog import default_output
 from cowork.providers.errors import event_error
 
 Kind = Literal["text", "thinking", "tool"]
@@ -28,12 +29,12 @@ class Codec(ABC):
     decodes_with: type[Decoder]
     _ROOM = 64 * 2**20  # bytes of encoded messages
 
-    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
+    def __init__(self, spec: ModelSpec, host: str) -> None:
+        self.max_output_tokens = spec.max_output_tokens or default_output(spec.model)
         self._model = spec.model
         self._host = host
         self._secret = spec.api_key
         self._thinking = spec.thinking
-        self._limit = max_output_tokens
         self._kept: dict[tuple[Any, ...], tuple[Message, bytes]] = {}
         self._size = 0  # of all that is kept
 

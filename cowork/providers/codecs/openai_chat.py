@@ -97,8 +97,8 @@ class ChatCodec(Codec):
 
     decodes_with = ChatDecoder
 
-    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
-        super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
+    def __init__(self, spec: ModelSpec, host: str) -> None:
+        super().__init__(spec, host)
         self._openai = host.endswith(("openai.com", "azure.com"))
         self._echo = bool(spec.options.get("echo_reasoning", known(spec.model).echo_reasoning))
         self._refused: set[str] = set()
@@ -119,7 +119,7 @@ class ChatCodec(Codec):
         if effort := base.effort(self._level(request)):
             tail["reasoning_effort"] = effort
         name = "max_completion_tokens" if self._swap_limit else "max_tokens"
-        tail[name] = request.max_output_tokens or self._limit
+        tail[name] = request.max_output_tokens or self.max_output_tokens
         head, tail = ({k: v for k, v in part.items() if k not in self._refused} for part in (head, tail))
         encoded = [dump({"role": "system", "content": request.system})] if request.system.strip() else []
         encoded += [self._bytes_of(message, self._empty) for message in request.messages]

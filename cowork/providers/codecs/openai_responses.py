@@ -100,8 +100,8 @@ class OpenAICodec(Codec):
 
     decodes_with = OpenAIDecoder
 
-    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
-        super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
+    def __init__(self, spec: ModelSpec, host: str) -> None:
+        super().__init__(spec, host)
         self._reasons = known(spec.model).thinking == "effort" or spec.thinking not in ("off", 0)
         self._refused: set[str] = set()  # optional fields this service does not take
 
@@ -136,7 +136,7 @@ class OpenAICodec(Codec):
         return len(self._refused) != before
 
     def _tail(self, request: Request, reasons: bool) -> Json:
-        limit = request.max_output_tokens or self._limit
+        limit = request.max_output_tokens or self.max_output_tokens
         tail: Json = {"max_output_tokens": max(limit, _LEAST_OUTPUT), "stream": True}
         if request.tools and request.tool_choice == "none":
             tail["tool_choice"] = "none"

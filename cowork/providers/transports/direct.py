@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
-from cowork.http.client import CONNECT_TIMEOUT, NETWORK_ERRORS, HttpClient, Proxy, Response
+from cowork.http.client import NETWORK_ERRORS, HttpClient, Response
 from cowork.http.errors import HttpError, broken_stream, connection_error, proxy_refusal
 from cowork.http.sse import SseParser
 from cowork.providers.errors import http_error
@@ -20,26 +19,12 @@ class DirectTransport:
     what is never to be shown, whatever the service echoes.
     """
 
-    def __init__(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        *,
-        host: str,
-        secret: str = "",
-        proxy: Proxy | None = None,
-        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
-        connect_timeout: float = CONNECT_TIMEOUT,
-    ) -> None:
+    def __init__(self, client: HttpClient, headers: Mapping[str, str], *, host: str, secret: str = "") -> None:
         self.host = host
         self._secret = secret
-        self._proxy = proxy
-        self._client = HttpClient(url, proxy=proxy, tls=tls, connect_timeout=connect_timeout)
-        self._headers = {
-            "content-type": "application/json",
-            "accept": "text/event-stream",
-            **{name.lower(): value for name, value in headers.items()},
-        }
+        self._client = client
+        self._headers = {"content-type": "application/json", "accept": "text/event-stream", **headers}
+        self.aclose = client.aclose
 
     async def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
         response: Response | None = None
@@ -62,11 +47,8 @@ class DirectTransport:
             if response is not None:
                 response.close()
 
-    async def aclose(self) -> None:
-        await self._client.aclose()
-
     async def _refusal(self, response: Response) -> Exception:
-        if response.status == 407 and self._proxy:
-            return proxy_refusal(response.status, self._proxy.name, self.host)
+        if response.status == 407 and (proxy := self._client.proxy):
+            return proxy_refusal(response.status, proxy.name, self.host)
         body = await response.start_of(_LONGEST_ERROR)
         return http_error(response.status, response.headers, body, host=self.host, secret=self._secret)

@@ -9,7 +9,8 @@ import contextlib
 import importlib.util
 import json
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
+from operator import attrgetter
 from typing import Any
 
 import httpx2
@@ -30,6 +31,7 @@ _CLIENTS: dict[tuple[str, str], str] = {
     ("openai", ""): "AsyncOpenAI",
     ("openai", "azure"): "AsyncAzureOpenAI",
 }
+_RESOURCES = {"anthropic": "messages", "openai": "responses", "openai-chat": "chat.completions"}
 _OUR_OPTIONS = ("client", "echo_reasoning")
 _NEEDED = {"bedrock": "botocore", "vertex": "google.auth"}
 _BINARY = ("bedrock",)  # frames of their own in place of SSE: only the client can read them
@@ -56,13 +58,10 @@ class SdkTransport:
             trust_env=False,
         )
         self._client = self._open_client(spec, http)
+        self.aclose = self._client.close
         if self._kind:
             self.host = str(self._client.base_url.host)
-        self._create = {
-            "anthropic": lambda: self._client.messages,
-            "openai": lambda: self._client.responses,
-            "openai-chat": lambda: self._client.chat.completions,
-        }[spec.provider]()
+        self._create = attrgetter(_RESOURCES[spec.provider])(self._client)
 
     async def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
         fields: Json = json.loads(body)
@@ -85,9 +84,6 @@ class SdkTransport:
             if "authentication" not in str(error):
                 raise
             raise ProviderError("auth", one_line(f"No credentials for {self.host}: {error}")) from error
-
-    async def aclose(self) -> None:
-        await self._client.close()
 
     async def _bytes(self, fields: Json) -> AsyncGenerator[list[bytes], None]:
         parser = SseParser(self.host)
@@ -130,7 +126,13 @@ class SdkTransport:
             kinds = ", ".join(kind for package, kind in _CLIENTS if package == self._package and kind)
             raise UserError(f"No {self._package} client called {self._kind!r}", f"Known: {kinds}")
         given: dict[str, Any] = {key: value for key, value in spec.options.items() if key not in _OUR_OPTIONS}
-        given |= _credentials(spec, self._kind)
+        if spec.base_url:
+            is_azure_openai = self._package == "openai" and self._kind == "azure"
+            given["azure_endpoint" if is_azure_openai else "base_url"] = spec.base_url
+        if spec.api_key:
+            given["access_token" if self._kind == "vertex" else "api_key"] = spec.api_key
+        elif self._package == "openai" and not self._kind:
+            given["api_key"] = "none"  # local servers want no key, but the client does
         try:
             found = "access_token" in given or importlib.util.find_spec(_NEEDED.get(self._kind, "json"))
         except ModuleNotFoundError:  # not even its parent is there
@@ -144,14 +146,3 @@ class SdkTransport:
             )
         except (TypeError, ValueError, ImportError, base_error) as error:
             raise UserError(one_line(f"The {name} client cannot be made: {error}", spec.api_key)) from error
-
-
-def _credentials(spec: ModelSpec, kind: str) -> Mapping[str, Any]:
-    given: dict[str, Any] = {}
-    if spec.base_url:
-        given["azure_endpoint" if (spec.provider != "anthropic" and kind == "azure") else "base_url"] = spec.base_url
-    if spec.api_key:
-        given["access_token" if kind == "vertex" else "api_key"] = spec.api_key
-    elif spec.provider != "anthropic" and not kind:
-        given["api_key"] = "none"  # local servers want no key, but the client does
-    return given

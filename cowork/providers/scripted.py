@@ -2,8 +2,7 @@
 
 The main conversation is one sequence, whatever compaction or /clear make of its messages. A child has the `# Task` part
 in its system prompt and a session id of its own, which ends with its agent's name and a number; each plays its own copy
-of the agent's turns. A fault costs a try, not the turn. docs/scripts.md
-has the keys of a turn.
+of the agent's turns. A fault costs a try, not the turn. docs/scripts.md has the keys of a turn.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.later import later
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
 from cowork.providers.prices import price, reply_tokens, request_tokens
-from cowork.providers.scripted.script import Fault, Script, Turn, agent_key, load_script, parse_script
+from cowork.providers.script import Fault, Script, Turn, agent_key, load_script, parse_script
 
 with later(__name__):
-    from cowork.providers.recording.record import request_bytes
+    from cowork.providers.recording.record import map_strings, request_bytes
 
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 
@@ -40,7 +39,7 @@ def open_scripted(spec: ModelSpec, on_request: Callable[[bytes], None] | None = 
     script = replace(script, max_output_tokens=script.max_output_tokens or spec.max_output_tokens)
     return Scripted(
         script,
-        model=script.model or (spec.model if spec.model and spec.model != given else "scripted"),
+        model=script.model or (spec.model if spec.model != given else ""),
         context_window=script.context_window or spec.context_window,
         price=spec.prices or script.price,
         on_request=on_request,
@@ -68,7 +67,7 @@ class Scripted:
         if not isinstance(script, Script):
             head = {"main": script} if isinstance(script, list) else script
             script = parse_script({**head, "agents": children} if children else head)
-        self.script = script
+        self._script = script
         self.model = model or script.model or "scripted"
         self.context_window = context_window or script.context_window or 200_000
         self.max_output_tokens = script.max_output_tokens or 8_192
@@ -90,7 +89,9 @@ class Scripted:
         player.check(turn, request)
         reply = player.reply(turn, request, self.model)
         pieces = list(_pieces(turn, reply))
-        for piece in pieces[: _place(fault, len(pieces))] if pieces else [None]:
+        whole = len(pieces)
+        shown = {"before": 0, "first": 1, "middle": (whole + 1) // 2, "last": whole}[fault.at if fault else "last"]
+        for piece in pieces[:shown] if pieces else [None]:
             if turn.delay_ms:
                 await self._sleep(turn.delay_ms / 1000)
             if piece:
@@ -109,15 +110,15 @@ class Scripted:
     def _player(self, request: Request) -> _Player:
         """Who asks: a request beside the conversations, such as the one that compacts them, a child, or main."""
         last = _shown(request.messages[-1:])
-        for scene in self.script.asides:
+        for scene in self._script.asides:
             if scene.match in last:
                 return self._players.setdefault(f"aside {scene.match}", _Player("aside", scene.turns))
         is_child = TASK_MARK in request.system
         key = request.session_id if is_child else "main"
         if key not in self._players:
             # One that is resumed from the log goes on where it was.
-            turn = _answers(request.messages) if is_child or self.script.resume else 0
-            label, turns = self._child(request) if is_child else ("main", self.script.main)
+            turn = _answers(request.messages) if is_child or self._script.resume else 0
+            label, turns = self._child(request) if is_child else ("main", self._script.main)
             self._players[key] = _Player(label, turns, turn)
         return self._players[key]
 
@@ -125,7 +126,7 @@ class Scripted:
         """(label, turns) of a new child: those that match what it was told, else its agent's, else anybody's."""
         told = request.system + _shown(request.messages[:1])
         kind = agent_key(request.session_id.rpartition("/")[2].rpartition("-")[0])
-        scenes = [(name, scene) for name, scenes in self.script.agents.items() for scene in scenes]
+        scenes = [(name, scene) for name, scenes in self._script.agents.items() for scene in scenes]
         fitting = [(name, scene) for name, scene in scenes if scene.match and scene.match in told]
         for wanted in (kind, "*"):
             fitting += [(kind or "child", scene) for name, scene in scenes if name == wanted and not scene.match]
@@ -223,22 +224,10 @@ def _chunks(text: str, turn: Turn) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(cuts)]
 
 
-def _place(fault: Fault | None, pieces: int) -> int:
-    """How many pieces come before the fault."""
-    if fault is None or fault.at == "last":
-        return pieces
-    return {"before": 0, "first": min(1, pieces), "middle": (pieces + 1) // 2}[fault.at]
-
-
 def _answers(messages: Iterable[Message]) -> int:
     """Runs of assistant messages with something in them: consecutive ones are sent as one, empty ones not at all."""
-    count, last = 0, ""
-    for message in messages:
-        if message.role == "assistant" and not message.text.strip() and not message.calls:
-            continue
-        count += message.role == "assistant" and last != "assistant"
-        last = message.role
-    return count
+    roles = [m.role for m in messages if m.role != "assistant" or m.text.strip() or m.calls]
+    return sum(role == "assistant" for role, _ in itertools.groupby(roles))
 
 
 def _shown(messages: Iterable[Message]) -> str:
@@ -255,10 +244,6 @@ def _shown(messages: Iterable[Message]) -> str:
 
 def _fill(value: Any, taken: Mapping[str, str]) -> Any:
     """Put what was taken in the place of `${name}`; unknown names stay as they are."""
-    if isinstance(value, str):
-        return re.sub(r"\$\{(\w+)\}", lambda m: taken.get(m[1], m[0]), value)
-    if isinstance(value, dict):
-        return {key: _fill(item, taken) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_fill(item, taken) for item in value]
-    return value
+    if not taken:
+        return value
+    return map_strings(value, lambda text: re.sub(r"\$\{(\w+)\}", lambda m: taken.get(m[1], m[0]), text))

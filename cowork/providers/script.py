@@ -133,8 +133,6 @@ _TURN_KEYS = {"say", "think", "call", "calls", "usage", "stop_reason", "chunks",
 
 
 def _turn(raw: object, where: str, pace: Json) -> Turn:
-    if isinstance(raw, Turn):
-        return raw
     if isinstance(raw, str):
         raw = {"say": raw}
     given = {**pace, **_mapping(raw, where, _TURN_KEYS)}
