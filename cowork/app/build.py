@@ -18,7 +18,7 @@ from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Json, Usage
-from cowork.core.errors import UserError
+from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.hooks import HookGroup, Hooks, NoHooks
 from cowork.core.later import later
@@ -236,13 +236,9 @@ def _open_session(place: Project) -> tuple[SessionLog | None, list[str]]:
         if options.no_session:
             raise UserError("--no-session stores nothing, so it cannot go on with a session.", "Leave one of them out.")
         entry = index.find(sessions, options.resume) if options.resume else index.latest(sessions, place.root)
-        try:
+        hint = f"`cowork sessions show {entry.id}` still reads it."
+        with os_error_as(f"Session {entry.id} cannot be written", hint):
             log = SessionLog.open(sessions, entry.id)
-        except OSError as error:
-            raise UserError(
-                f"Session {entry.id} cannot be written: {error.strerror}.",
-                f"`cowork sessions show {entry.id}` still reads it.",
-            ) from error
         log.summary = entry.summary
         return log, []
     if not place.config.session.enabled:
@@ -276,9 +272,8 @@ def _output_schema(path: Path | None) -> Json | None:
     if path is None:
         return None
     try:
-        schema = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"--output-schema: {path} cannot be read: {error.strerror}.") from error
+        with os_error_as(f"--output-schema: {path} cannot be read"):
+            schema = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"--output-schema: {path} is not JSON: {error}.") from error
     wrong = schema_problems(schema) if isinstance(schema, dict) else ["not an object"]

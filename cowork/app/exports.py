@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from cowork.core.errors import UserError
+from cowork.core.errors import os_error_as
 from cowork.core.events import Event
 from cowork.core.hygiene import ascii_json
 from cowork.reports.atif import trajectory
@@ -20,7 +20,7 @@ from cowork.sessions.log.writer import LOCK, LOG
 REDACTABLE = ("html",)  # the forms that can be without contents
 
 
-def written(events: Sequence[Event], form: str, *, redact: bool = False) -> Iterable[str]:
+def write(events: Sequence[Event], form: str, *, redact: bool = False) -> Iterable[str]:
     """A conversation as md, json, atif or html, in pieces."""
     match form:
         case "md":
@@ -34,19 +34,17 @@ def written(events: Sequence[Event], form: str, *, redact: bool = False) -> Iter
 
 def export_session(sessions: Path, session_id: str, form: str, *, redact: bool = False) -> Iterable[str]:
     """A stored session in one of the forms, in pieces."""
-    return written(read(sessions / session_id / LOG).events, form, redact=redact)
+    return write(read(sessions / session_id / LOG).events, form, redact=redact)
 
 
 def export_beside(sessions: Path, report: Path, ids: Iterable[str]) -> dict[str, str]:
     """Write the pages of sessions into a folder beside a report; gives their addresses, seen from there."""
     folder = report.with_name(f"{report.stem}-sessions")
-    try:
+    with os_error_as(f"{folder} cannot be written", "Give another name: -o FILE"):
         folder.mkdir(exist_ok=True)
         for session in ids:
             with (folder / f"{session}.html").open("w", encoding="utf-8") as file:
                 file.writelines(export_session(sessions, session, "html"))
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}.", "Give another name: -o FILE") from error
     return {path.stem: f"{quote(folder.name)}/{path.name}" for path in folder.glob("*.html")}
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from cowork.core.errors import UserError
+from cowork.core.errors import UserError, os_error_as
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "off": 100}
 
@@ -34,11 +34,8 @@ def set_up(wanted: str, file: str = "") -> None:
 def _handler(file: str) -> logging.Handler:
     stream = None
     if file:
-        try:
+        with os_error_as(f"The log file {file} cannot be opened", "Give another --log-file."):
             fd = os.open(Path(file).expanduser(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        except OSError as error:
-            message = f"The log file {file} cannot be opened: {error.strerror}."
-            raise UserError(message, "Give another --log-file.") from error
         stream = os.fdopen(fd, "a", encoding="utf-8")
     handler = logging.StreamHandler(stream)
     formatter = logging.Formatter("time=%(asctime)s.%(msecs)03dZ %(message)s", "%Y-%m-%dT%H:%M:%S")

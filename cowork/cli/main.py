@@ -11,6 +11,7 @@ from types import TracebackType
 from cowork.cli import quick_parser, standard_streams
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
+from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import conceal, redact, secrets_of, visible
 from cowork.core.signals import Stopped, release
@@ -58,7 +59,7 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
         from cowork.app.chat.start import chat
 
         release()
-        return chat(replace(options, prompt=standard_streams.clean(prompt or "")))
+        return signals.run(chat(replace(options, prompt=standard_streams.clean(prompt or ""))))
     words, context = standard_streams.gather(prompt, non_interactive=options.non_interactive, say=complain)
     from cowork.app.once import run_once
 

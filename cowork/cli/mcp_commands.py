@@ -12,6 +12,7 @@ from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, option
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
+from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible_line
 from cowork.core.later import later
@@ -121,7 +122,7 @@ def approve(name: Name, cwd: Cwd = None) -> None:
 @mcp.command("test")
 def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
     """Start or reach a server and say what it has."""
-    found = commands.try_server(_options(cwd, trust=trust), os.environ, name)
+    found = signals.run(commands.try_server(_options(cwd, trust=trust), os.environ, name))
     rows = (
         f"{found['server'] or name} {found['release']} speaks MCP {found['protocol']}".replace("  ", " "),
         f"{len(found['tools'])} tools, about {found['tokens']:,} tokens: {', '.join(found['tools'][:20])}",
@@ -138,7 +139,7 @@ def login(
     browser: bool = option(True, "", "Open the page in your browser."),
 ) -> None:
     """Log in to a remote server; the token is kept in the keyring, else in a file only you can read."""
-    commands.log_in(_options(cwd, trust=trust), os.environ, name, browser=browser)
+    signals.run(commands.log_in(_options(cwd, trust=trust), os.environ, name, browser=browser))
     row(f"logged in to {name}")
 
 
@@ -174,9 +175,9 @@ def import_(cwd: Cwd = None, dry_run: bool = option(False, "--dry-run", "Only sh
 @mcp.command("serve")
 def serve(
     cwd: Cwd = None, trust: Trust = False, model: str = option("", "--model -m", "main, light, or a model's own name.")
-) -> int:
+) -> None:
     """Be a server: offer Task and the reading tools on standard streams."""
-    return commands.serve(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True))
+    signals.run(commands.serve(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True)))
 
 
 def _configured(cwd: Path | None, *, trust: bool) -> Any:

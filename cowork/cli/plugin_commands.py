@@ -16,7 +16,7 @@ from cowork.cli.extension_commands import Name, Trust, find
 from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import CommandGroup, Cwd, argument, ask_line, option
 from cowork.config import paths
-from cowork.core import format
+from cowork.core import format, signals
 from cowork.core.errors import UserError
 from cowork.core.hooks import HOOK_EVENTS
 from cowork.core.hygiene import clean_environ, visible
@@ -161,7 +161,8 @@ def try_hooks(
     if name is None:
         raise UserError(f"there is no event {event}", f"There are {', '.join(HOOK_EVENTS)}.")
     known = find(ctx, cwd, trust=trust).hooks
-    verdict, ran, said = run_trial(name, _data(given), known, (cwd or Path.cwd()).resolve(), os.environ)
+    trial = run_trial(name, _data(given), known, (cwd or Path.cwd()).resolve(), os.environ)
+    verdict, ran, said = signals.run(trial)
     for hook in ran:
         row(f"ran {hook.command}  ({paths.short(hook.path, os.environ)}:{hook.line})")
     for text in said:

@@ -15,7 +15,7 @@ from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import CommandGroup, JsonArray, JsonObject, argument, option
 from cowork.config import paths
 from cowork.core import format, signals
-from cowork.core.errors import UserError
+from cowork.core.errors import UserError, os_error_as
 from cowork.core.hygiene import ascii_json
 from cowork.core.later import later
 
@@ -293,8 +293,6 @@ def _write(pieces: Iterable[str], output: Path | None) -> None:
     if output is None:
         sys.stdout.writelines(pieces)
         return
-    try:
-        with output.open("w", encoding="utf-8") as file:
-            file.writelines(pieces)
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror}.", "Give another name: -o FILE") from error
+    hint = "Give another name: -o FILE"
+    with os_error_as(f"{output} cannot be written", hint), output.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)

@@ -21,6 +21,7 @@ from cowork.cli import (
 from cowork.cli import main as entry
 from cowork.cli.quick_parser import spell_out
 from cowork.cli.typer_help import CommandGroup, argument, option, run_options, with_options
+from cowork.core import signals
 from cowork.core.errors import UserError
 
 app = CommandGroup(
@@ -114,7 +115,7 @@ def run_command(
 
 @app.command("acp")
 @with_options(chat=True)
-def acp_command(*, given: dict[str, Any]) -> int:
+def acp_command(*, given: dict[str, Any]) -> None:
     """Answer an editor through the Agent Client Protocol, on stdin and stdout, until it closes them.
 
     Zed, JetBrains IDEs, Neovim and others start it for you; docs/editors.md has the lines for each. Keys, models,
@@ -126,7 +127,7 @@ def acp_command(*, given: dict[str, Any]) -> int:
       cowork acp --model light                start sessions with the light model"""
     from cowork.app.acp.server import serve
 
-    return serve(run_options(given))
+    signals.run(serve(run_options(given)))
 
 
 app.command("import")(plugin_commands.import_)

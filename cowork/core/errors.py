@@ -8,6 +8,8 @@ CoworkError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from cowork.core.blocks import Usage
@@ -74,6 +76,15 @@ class UserError(CoworkError):
         self.message = message
         self.hint = hint
         self.exit_code = exit_code
+
+
+@contextmanager
+def os_error_as(what: str, hint: str = "") -> Iterator[None]:
+    """An OSError in the block becomes a UserError: what could not be done, why, and the next step."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{what}: {error.strerror}.", hint) from error
 
 
 class ToolError(CoworkError):

@@ -15,7 +15,6 @@ from cowork import __version__
 from cowork.app.acp.session import EditorSession
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
-from cowork.core import signals
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, standard_streams
@@ -39,19 +38,14 @@ CAPABILITIES: Json = {
 }
 
 
-def serve(options: RunOptions) -> int:
-    """Answer an editor until it closes stdin; gives the exit code."""
-
-    async def work() -> int:
-        async with standard_streams(LONGEST_LINE) as (reader, send):
-            agent = AcpAgent(options, os.environ, send)
-            try:
-                await agent.peer.serve(reader)
-            finally:
-                await agent.close()
-        return 0
-
-    return signals.run(work())
+async def serve(options: RunOptions) -> None:
+    """Answer an editor until it closes stdin."""
+    async with standard_streams(LONGEST_LINE) as (reader, send):
+        agent = AcpAgent(options, os.environ, send)
+        try:
+            await agent.peer.serve(reader)
+        finally:
+            await agent.close()
 
 
 class AcpAgent:

@@ -23,7 +23,7 @@ from cowork.app.steering import fingerprint, grant, is_trusted, is_trusted_now, 
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
 from cowork.core.blocks import ToolUse
-from cowork.core.errors import UserError
+from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.git import project_root
 from cowork.core.hooks import EndReason
@@ -370,15 +370,14 @@ def append_note(path: Path, text: str) -> None:
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(project_root(Path(os.path.realpath(path.parent)))):
         raise UserError(f"Not noted: {path.name} leads out of the project, to {real}.", "Write it there yourself.")
-    try:
-        before = path.read_bytes().decode("utf-8") if path.exists() else None
+    with os_error_as(f"Not noted: {path.name} cannot be written"):
+        try:
+            before = path.read_bytes().decode("utf-8") if path.exists() else None
+        except UnicodeDecodeError:
+            hint = "Store it as UTF-8, then send the note again."
+            raise UserError(f"Not noted: {path.name} is not UTF-8.", hint) from None
         end = "\r\n" if before and "\r\n" in before else "\n"
         start = "# Notes for agents\n" if before is None else end if before and not before.endswith("\n") else ""
         with path.open("ab") as file:
             note = f"{end}  ".join(text.splitlines())
             file.write(f"{start}- {note}{end}".encode())
-    except UnicodeDecodeError:
-        hint = "Store it as UTF-8, then send the note again."
-        raise UserError(f"Not noted: {path.name} is not UTF-8.", hint) from None
-    except OSError as error:
-        raise UserError(f"Not noted: {path.name} cannot be written: {error.strerror}.") from error

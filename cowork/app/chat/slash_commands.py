@@ -13,7 +13,7 @@ from cowork.app.chat.state_commands import StateCommands
 from cowork.app.onboarding import doctor, setup
 from cowork.config import paths, render
 from cowork.core import format
-from cowork.core.errors import UserError
+from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.later import later
 from cowork.core.ports import ABOUT, MODES
@@ -231,16 +231,13 @@ class _Commands:
         run = self.host.run
         target = Path(rest or f"cowork-{run.session_id}.md").expanduser()
         path = run.root / target
+        hint = "Give another name: /export FILE"
         if path.exists():
-            raise UserError(f"{target} exists already.", "Give another name: /export FILE")
+            raise UserError(f"{target} exists already.", hint)
         # A session that was taken up holds the bulk of its story only in its log.
         events = (await asyncio.to_thread(read, run.log.path)).events if run.log else self.host.events
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.writelines(exports.written(events, exports.form_of(path)))
-        except OSError as error:
-            hint = "Give another name: /export FILE"
-            raise UserError(f"{target} cannot be written: {error.strerror}.", hint) from error
+        with os_error_as(f"{target} cannot be written", hint), path.open("x", encoding="utf-8") as file:
+            file.writelines(exports.write(events, exports.form_of(path)))
         return f"Written to {target}."
 
     async def diff(self, rest: str) -> CommandResult:

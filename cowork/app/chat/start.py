@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import Any
 
 from cowork.app.chat.host import ChatHost
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
-from cowork.core import signals
 from cowork.core.hooks import EndReason
 from cowork.frontends.host import Options
 from cowork.frontends.prompt import available
@@ -25,14 +24,9 @@ _FIRST_CALLS = (
 )
 
 
-def chat(options: RunOptions, beside: Callable[[Repl], Coroutine[Any, Any, None]] | None = None) -> int:
+async def chat(options: RunOptions, beside: Callable[[Repl], Coroutine[Any, Any, None]] | None = None) -> int:
     """Talk until the person leaves; gives the exit code. `beside` goes on meanwhile, such as a hand that types."""
-    return signals.run(_chat(options, os.environ, beside))
-
-
-async def _chat(
-    options: RunOptions, environ: Mapping[str, str], beside: Callable[[Repl], Coroutine[Any, Any, None]] | None
-) -> int:
+    environ = os.environ
     host = ChatHost(options, environ)
     ui = host.run.config.ui
     repl = Repl(

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.events import Notice
 from cowork.core.hooks import HookCall, HookEvent, HookVerdict, NoHooks
@@ -117,27 +116,23 @@ class WithheldTools(NoHooks):
         return HookVerdict()
 
 
-def run_trial(
+async def run_trial(
     event: HookEvent, data: Json, rules: Sequence[HookRule], root: Path, environ: Mapping[str, str]
 ) -> tuple[Json, list[HookRule], list[str]]:
     """What the hooks that match decide, which those are, and what is wrong with them."""
     subject = next((str(data[name]) for name in _SUBJECTS if name in data), "")
     ran = [rule for rule in rules if rule.matches(event, subject, data)]
     said: list[str] = []
-
-    async def fire() -> Json:
-        with tempfile.TemporaryDirectory(prefix="cowork-") as scratch:
-            tree = TreeState(Path(scratch), clean_environ(environ))
-            facts = HookFacts("trial", "", root, lambda: "ask", Path(scratch) / "data")
-            files = FileHooks(ran, facts, launcher(tree, Workspace(root)), said.append)
-            try:
-                verdict = await files.fire(HookCall(event, subject, data))
-                await files.aclose()
-            finally:
-                await jobs.close(tree)
-        return {name: value for name, value in vars(verdict).items() if value not in ("", None)}
-
-    return signals.run(fire()), ran, said
+    with tempfile.TemporaryDirectory(prefix="cowork-") as scratch:
+        tree = TreeState(Path(scratch), clean_environ(environ))
+        facts = HookFacts("trial", "", root, lambda: "ask", Path(scratch) / "data")
+        files = FileHooks(ran, facts, launcher(tree, Workspace(root)), said.append)
+        try:
+            verdict = await files.fire(HookCall(event, subject, data))
+            await files.aclose()
+        finally:
+            await jobs.close(tree)
+    return {name: value for name, value in vars(verdict).items() if value not in ("", None)}, ran, said
 
 
 def launcher(tree: TreeState, workspace: Workspace) -> Launch:

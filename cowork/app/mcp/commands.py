@@ -15,7 +15,6 @@ from cowork.app.mcp.tools import tokens_of, tools_of
 from cowork.app.resume import begin
 from cowork.app.run import Run
 from cowork.config.run_options import RunOptions
-from cowork.core import signals
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, ToolOutput, ToolStarted
@@ -47,28 +46,24 @@ async def _configured_server(options: RunOptions, environ: Mapping[str, str], na
         await run.close()
 
 
-def try_server(options: RunOptions, environ: Mapping[str, str], name: str) -> Json:
+async def try_server(options: RunOptions, environ: Mapping[str, str], name: str) -> Json:
     """Connect to a server and say what it has."""
-
-    async def work() -> Json:
-        async with _configured_server(options, environ, name) as server:
-            client = await server.connected()
-            tools = tools_of(server)
-            return {
-                "name": name,
-                "server": client.facts.name,
-                "release": client.facts.release,
-                "protocol": client.facts.version,
-                "tools": [tool.name for tool in tools],
-                "tokens": tokens_of(tools),
-                "prompts": [str(prompt.get("name")) for prompt in server.known.prompts] if server.known else [],
-                "resources": len(await client.resources()),
-            }
-
-    return signals.run(work())
+    async with _configured_server(options, environ, name) as server:
+        client = await server.connected()
+        tools = tools_of(server)
+        return {
+            "name": name,
+            "server": client.facts.name,
+            "release": client.facts.release,
+            "protocol": client.facts.version,
+            "tools": [tool.name for tool in tools],
+            "tokens": tokens_of(tools),
+            "prompts": [str(prompt.get("name")) for prompt in server.known.prompts] if server.known else [],
+            "resources": len(await client.resources()),
+        }
 
 
-def log_in(options: RunOptions, environ: Mapping[str, str], name: str, *, browser: bool) -> None:
+async def log_in(options: RunOptions, environ: Mapping[str, str], name: str, *, browser: bool) -> None:
     """Let the person log in to a remote server, and keep the token."""
 
     async def browse(url: str) -> None:
@@ -76,31 +71,23 @@ def log_in(options: RunOptions, environ: Mapping[str, str], name: str, *, browse
         if browser:
             await asyncio.to_thread(webbrowser.open, url)
 
-    async def work() -> None:
-        async with _configured_server(options, environ, name) as server:
-            entry = server.entry
-            if not entry.url:
-                hint = "Give it what it needs in env."
-                raise UserError(f"{name} runs on this machine: there is nothing to log in to.", hint)
-            await OAuth(entry.url, entry.oauth, KeptTokens(entry, environ), browse).login()
-
-    signals.run(work())
+    async with _configured_server(options, environ, name) as server:
+        entry = server.entry
+        if not entry.url:
+            hint = "Give it what it needs in env."
+            raise UserError(f"{name} runs on this machine: there is nothing to log in to.", hint)
+        await OAuth(entry.url, entry.oauth, KeptTokens(entry, environ), browse).login()
 
 
-def serve(options: RunOptions) -> int:
+async def serve(options: RunOptions) -> None:
     """Answer on standard streams until the client leaves."""
-
-    async def work() -> int:
-        calls = _Calls(options, os.environ)
-        try:
-            begin(calls.run)
-            async with standard_streams(MOST_BYTES) as (reader, send):
-                await McpServer(calls.tools(), calls.call, send).serve(reader)
-        finally:
-            await calls.run.close()
-        return 0
-
-    return signals.run(work())
+    calls = _Calls(options, os.environ)
+    try:
+        begin(calls.run)
+        async with standard_streams(MOST_BYTES) as (reader, send):
+            await McpServer(calls.tools(), calls.call, send).serve(reader)
+    finally:
+        await calls.run.close()
 
 
 class _Calls:

@@ -14,7 +14,7 @@ from cowork.app.mcp.tools import approval, elicit_by, resource_line, resource_to
 from cowork.app.project import Project
 from cowork.config import keyring, paths
 from cowork.core.blocks import Json, as_object
-from cowork.core.errors import UserError
+from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import Notice
 from cowork.core.git import project_root
 from cowork.core.hygiene import visible_line
@@ -345,11 +345,9 @@ def change_file(path: Path, name: str, entry: Json | None, folder: Path | None =
     else:
         servers[name] = entry
     text = json.dumps(whole, indent=2, ensure_ascii=False)
-    try:
+    with os_error_as(f"{path} cannot be written"):
         if path.name == PROJECT_FILE:  # others read it too
             path.write_text(text + "\n", encoding="utf-8")
         else:
             write_private(path, text)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from error
     return True

@@ -51,7 +51,7 @@ def play(pace: float = 1.0) -> int:
         os.environ.clear()
         os.environ.update(environ)
         try:
-            code = chat(options, player.tour if watched else None)
+            code = signals.run(chat(options, player.tour if watched else None))
         except signals.Stopped as stop:
             return stop.exit_code
     if player.stuck:
