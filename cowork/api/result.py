@@ -75,6 +75,13 @@ class TaskFailed(CoworkError):
         self.record = record
 
 
+def data_of(record: ToolRecord, *, structured: bool) -> Json:
+    """What a task gave; raises TaskFailed where that is not what was asked for."""
+    if record.status == "error" or (structured and "structured_output" not in record.data):
+        raise TaskFailed(record)
+    return record.data
+
+
 _BY_REASON: dict[str, type[RunFailed]] = {
     "auth": AuthFailed,
     "max_turns": LimitReached,

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from cowork.api.options import SessionOptions, TaskOptions, options_for
-from cowork.api.result import Result, TaskFailed, failure
+from cowork.api.result import Result, data_of, failure
 from cowork.api.tools import schema_of, value_as
 from cowork.app.build import build
 from cowork.app.resume import begin
@@ -25,6 +25,7 @@ from cowork.core.ports import AgentDef, Ask, Emit, TaskOrder, ToolRecord, failed
 from cowork.engine.loop import Outcome, Prompt
 
 T = TypeVar("T")
+Who = str | AgentDef
 WHOLE = 1 << 30  # bytes of a result: a program has room for all of it
 
 
@@ -120,24 +121,19 @@ class Session:
         return PendingAnswer(self, lambda on_event: self._ask(said, wanted, schema, on_event))
 
     @overload
-    async def task(self, agent: str | AgentDef, prompt: str, **options: Unpack[TaskOptions]) -> str: ...
+    async def task(self, agent: Who, prompt: str, **options: Unpack[TaskOptions]) -> str: ...
     @overload
-    async def task(
-        self, agent: str | AgentDef, prompt: str, *, schema: type[T], **options: Unpack[TaskOptions]
-    ) -> T: ...
+    async def task(self, agent: Who, prompt: str, *, schema: type[T], **options: Unpack[TaskOptions]) -> T: ...
     @overload
-    async def task(self, agent: str | AgentDef, prompt: str, *, schema: Any, **options: Unpack[TaskOptions]) -> Any: ...
-    async def task(
-        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]
-    ) -> Any:
+    async def task(self, agent: Who, prompt: str, *, schema: Any, **options: Unpack[TaskOptions]) -> Any: ...
+    async def task(self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]) -> Any:
         """Send out an agent; gives its result, a text or a value of the schema's type. Many may run at once."""
         record = await self.task_record(agent, prompt, schema=schema, **options)
-        if record.status == "error" or (schema is not None and "structured_output" not in record.data):
-            raise TaskFailed(record)
-        return record.data["result"] if schema is None else value_as(schema, record.data["structured_output"])
+        data = data_of(record, structured=schema is not None)
+        return data["result"] if schema is None else value_as(schema, data["structured_output"])
 
     async def task_record(
-        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]
+        self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]
     ) -> ToolRecord:
         """The whole record of a task: status, result, receipts; failures are records too."""
         run = self.run

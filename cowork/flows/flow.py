@@ -10,19 +10,18 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from cowork.api.options import TaskOptions
-from cowork.api.result import TaskFailed
-from cowork.api.session import Session
+from cowork.api.result import TaskFailed, data_of
+from cowork.api.session import Session, Who
 from cowork.api.tools import schema_of, value_as
 from cowork.core.blocks import Json
 from cowork.core.events import Notice
 from cowork.core.frozen import frozen
-from cowork.core.ports import AgentDef, ToolRecord
+from cowork.core.ports import ToolRecord
 from cowork.flows.journal import FlowJournal
 from cowork.tools.base import Interrupted
 
 T = TypeVar("T")
 Item = TypeVar("Item")
-Who = str | AgentDef
 RunTask = Callable[["FlowTask"], Awaitable[ToolRecord]]
 
 
@@ -110,24 +109,19 @@ class Flow:
             self.open.append(task)
             raise PlanEnds
         async with self._places:
-            return await self._paid(task, key, input)
+            return await self._pay_for(task, key, input)
 
-    async def _paid(self, task: FlowTask, key: str, input: str) -> Json:
+    async def _pay_for(self, task: FlowTask, key: str, input: str) -> Json:
         self.journal.add("started", key=key, input=input)
         facts: Json = {"key": key, "input": input, "agent": task.agent_name}
         try:
-            record = await self._run_task(task)
-        except Interrupted as stop:  # what it had used is spent
-            cost = stop.record.data.get("total_cost_usd", 0.0)
-            self.journal.add("failed", **facts, cost_usd=cost, message="interrupted")
+            data = data_of(await self._run_task(task), structured=task.schema is not None)
+        except (Interrupted, TaskFailed) as stop:  # what it had used is spent
+            message = str(stop) if isinstance(stop, TaskFailed) else "interrupted"
+            self.journal.add("failed", **facts, cost_usd=stop.record.data.get("total_cost_usd", 0.0), message=message)
             raise
-        facts["cost_usd"] = record.data.get("total_cost_usd", 0.0)
-        if record.status == "error" or (task.schema is not None and "structured_output" not in record.data):
-            message = record.error["message"] if record.error else record.data.get("short_result", "")
-            self.journal.add("failed", **facts, message=message)
-            raise TaskFailed(record)
-        self.journal.add("done", **facts, data=record.data)
-        return record.data
+        self.journal.add("done", **facts, cost_usd=data.get("total_cost_usd", 0.0), data=data)
+        return data
 
     async def map(
         self,

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -43,17 +43,16 @@ def job_of(id: str, prompt: str, options: RunOptions, schema: Json | None = None
 def run_job(job: Json, hear: Hear) -> Json:
     """Run it to its end; gives the object of `--output json`, with a `patch` where it had a checkout."""
     try:
-        with contextlib.ExitStack() as stack:
-            folder, base = stack.enter_context(_folder(job))
+        with tempfile.TemporaryDirectory(prefix="cowork-", ignore_cleanup_errors=True) as scratch:
+            folder, base = _check_out(job, Path(scratch))
             flags = [*job["flags"]]
             if job.get("schema"):
-                file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cowork-"))) / "schema.json"
+                file = Path(scratch) / "schema.json"
                 file.write_text(json.dumps(job["schema"]))
                 flags += ["--output-schema", str(file)]
             words = [sys.executable, "-m", "cowork", "run", "--non-interactive", "--output", "stream-json", *flags, "-"]
-            process = spawn.streaming(
-                words, environ=dict(os.environ), cwd=folder, given=job["prompt"].encode("utf-8", "replace")
-            )
+            given = job["prompt"].encode("utf-8", "replace")
+            process = spawn.streaming(words, environ=dict(os.environ), cwd=folder, given=given)
             hear(json.dumps({"type": "job.started", "id": job["id"], "pid": process.pid}))
             result: Json = {}
             assert process.stdout is not None
@@ -78,26 +77,22 @@ def no_result(message: str) -> Json:
     return {"status": "error", "result": "", "terminal_reason": "internal_error", "error": error}
 
 
-@contextlib.contextmanager
-def _folder(job: Json) -> Iterator[tuple[Path, str]]:
-    """(folder to work in, commit it was checked out at): the given one, or a clone that is removed afterwards."""
+def _check_out(job: Json, scratch: Path) -> tuple[Path, str]:
+    """(folder to work in, commit it was checked out at): the given one, or a clone."""
     if not job.get("repo"):
-        yield Path(job.get("cwd") or os.getcwd()), ""
-        return
-    with tempfile.TemporaryDirectory(prefix="cowork-", ignore_cleanup_errors=True) as made:
-        folder, repo = Path(made) / "repo", os.path.expanduser(job["repo"])
-        shared = ["--shared"] if os.path.isdir(repo) else []
-        _git(Path(made), "clone", "-q", *shared, "--no-checkout", repo, str(folder))
-        _git(folder, "checkout", "-q", "--detach", job.get("ref") or "HEAD")
-        yield folder, _git(folder, "rev-parse", "HEAD").strip()
+        return Path(job.get("cwd") or os.getcwd()), ""
+    folder, repo = scratch / "repo", os.path.expanduser(job["repo"])
+    shared = ["--shared"] if os.path.isdir(repo) else []
+    _git(scratch, "clone", "-q", *shared, "--no-checkout", repo, str(folder))
+    _git(folder, "checkout", "-q", "--detach", job.get("ref") or "HEAD")
+    return folder, _git(folder, "rev-parse", "HEAD").strip()
 
 
 def _patch(folder: Path, base: str) -> str:
     """What was changed since the checkout, new files counted in."""
     _git(folder, "add", "-A")
-    return (
-        _git(folder, "diff", "--cached", "--binary", base).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    )
+    diff = _git(folder, "diff", "--cached", "--binary", base)
+    return diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _git(folder: Path, *words: str) -> str:
@@ -128,6 +123,7 @@ class LocalPlace:
     """One process a job on this machine, so many at once."""
 
     def __init__(self, count: int) -> None:
+        self.size = count
         self._free = asyncio.Semaphore(count)
         self._threads = ThreadPoolExecutor(count, "cowork-job")  # the loop's own are few, and others need them
 
@@ -135,11 +131,11 @@ class LocalPlace:
         async with self._free:
             loop, pids = asyncio.get_running_loop(), list[int]()
 
-            def told(line: str) -> None:
+            def pass_on(line: str) -> None:
                 pids.extend(_pid_in(line))
                 loop.call_soon_threadsafe(hear, line)
 
-            work = loop.run_in_executor(self._threads, run_job, job, told)
+            work = loop.run_in_executor(self._threads, run_job, job, pass_on)
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -156,13 +152,14 @@ class LocalPlace:
 class DaskPlace:
     """The workers of a Dask cluster: a lost worker's job runs again on another one."""
 
-    def __init__(self, client: Any, *, own: bool = True) -> None:
+    size = 10_000  # jobs at once: a cluster takes all it is given
+
+    def __init__(self, client: Any) -> None:
         self._client = client
-        self._own = own  # close it at the end
         self._topic = f"cowork-{uuid4().hex[:12]}"
         self._hears: dict[str, Hear] = {}
         self._where: dict[str, tuple[str, int]] = {}  # job -> worker and process
-        client.subscribe_topic(self._topic, self._told)
+        client.subscribe_topic(self._topic, self._pass_on)
 
     @classmethod
     async def connect(cls, address: str) -> DaskPlace:
@@ -197,10 +194,9 @@ class DaskPlace:
 
     async def aclose(self) -> None:
         self._client.unsubscribe_topic(self._topic)
-        if self._own:
-            await self._client.close()
+        await self._client.close()
 
-    def _told(self, event: Any) -> None:
+    def _pass_on(self, event: Any) -> None:
         _, message = event
         id, worker, line = message["id"], message["worker"], message["line"]
         for pid in _pid_in(line):
@@ -243,6 +239,7 @@ class JobRunner:
 
     def __init__(self, session: Session, options: RunOptions, place: Place) -> None:
         self._session, self._place = session, place
+        self.size = place.size
         self._options = replace(options, cwd=session.run.root)
         self._number = 0
         self._running = set[asyncio.Task[Json]]()

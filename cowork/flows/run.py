@@ -127,8 +127,8 @@ async def run_flow(
                 journal.add("session", id=session.id)
             here = request.on == "here"
             jobs = None if here else JobRunner(session, options, await open_place(request.on, request.jobs))
-            run_task = jobs.run if jobs else run_in(session)
-            flow = Flow(session, journal, run_task, jobs=_places(request), dry=dry)
+            run_task, most = (jobs.run, jobs.size) if jobs else (run_in(session), request.jobs)
+            flow = Flow(session, journal, run_task, jobs=most, dry=dry)
             try:
                 value = await call(flow)
             finally:
@@ -252,12 +252,6 @@ def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
             raise UserError(f"The budget of ${options.max_cost:g} is spent.", "Raise it: --max-cost.", exit_code=4)
         options = replace(options, max_cost=options.max_cost - spent)
     return replace(options, settings={"agent.subagent.max_concurrent": min(50, request.jobs), **options.settings})
-
-
-def _places(request: FlowRequest) -> int:
-    """Tasks at work at once: `local:4` says how many, a cluster takes all it is given."""
-    kind, _, rest = request.on.partition(":")
-    return 10_000 if kind == "dask" else int(rest) if kind == "local" and rest.isdecimal() else request.jobs
 
 
 def _stored(options: RunOptions) -> Json:

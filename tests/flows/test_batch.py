@@ -176,7 +176,7 @@ async def test_a_cluster_does_what_this_machine_does_and_survives_a_lost_worker(
     import distributed
 
     async with distributed.Client(cluster, asynchronous=True) as client:
-        there = DaskPlace(client, own=False)
+        there = DaskPlace(client)
         heard: dict[str, list[str]] = {"j0": [], "j1": []}
         lost: list[str] = []
 
