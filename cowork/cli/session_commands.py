@@ -26,7 +26,7 @@ with later(__name__):  # each command loads what it uses
     from cowork.reports.watch import WatchServer
     from cowork.sessions import cost_report as costs
     from cowork.sessions.cost import TaskRow
-    from cowork.sessions.export import task_markdown, task_messages
+    from cowork.sessions.export import Story, task_markdown
     from cowork.sessions.index import SessionEntry, find, find_task, list_sessions, remove
     from cowork.sessions.log import reader, writer
 
@@ -163,7 +163,7 @@ def show_task(
     found = find_task(find(_folder(), session), name)
     events = reader.read(_folder() / found.session_id / writer.LOG).events
     if as_json:
-        print(ascii_json({**found.to_dict(), "messages": task_messages(events, found.agent)}))
+        print(ascii_json({**found.to_dict(), "messages": Story(events).messages(found.agent)}))
         return
     row(_task_line(found))
     print(f"\n{task_markdown(events, found.agent)}", end="")

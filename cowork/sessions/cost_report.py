@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import field
+from operator import attrgetter
 from typing import Literal
 
 from cowork.core.blocks import Json
@@ -16,7 +17,7 @@ from cowork.sessions.index import SessionEntry
 
 By = Literal["agent", "model", "day", "repo", "session"]
 DAY = 86_400
-_WORDS = {"today": 1, "week": 7, "month": 30}
+_WORDS = {"today": 1, "week": 7, "month": 30, "all": None}
 
 
 @frozen
@@ -49,10 +50,9 @@ class CostReport:
     periods: dict[str, Spending]
 
     def to_dict(self, by: By) -> Json:
-        periods = {name: spent.to_dict() for name, spent in self.periods.items()}
         return {
             "since": self.first_day or None,
-            "periods": periods,
+            "periods": {name: spent.to_dict() for name, spent in self.periods.items()},
             f"by_{by}": {row.name: row.to_dict() for row in self.rows},
         }
 
@@ -60,8 +60,6 @@ class CostReport:
 def days_of(since: str) -> int | None:
     """How many days, today among them, a word such as `7d`, `week` or `2026-11-01` means; None for `all`."""
     word = since.strip().lower()
-    if word == "all":
-        return None
     if word in _WORDS:
         return _WORDS[word]
     if found := re.fullmatch(r"(\d{1,5})\s*d(?:ays?)?", word):
@@ -98,14 +96,10 @@ def cost_report(entries: Sequence[SessionEntry], by: By, days: int | None, now: 
         CostRow(name, now_spent[name], before[name] if compared else None, figures(tasks.get(name, ())))
         for name in sorted({*now_spent, *tasks})
     ]
-    rows.sort(key=(lambda row: row.name) if by == "day" else _dearness, reverse=True)
+    rows.sort(key=attrgetter("name" if by == "day" else "spent.known_usd", "spent.usage.total"), reverse=True)
     starts = {"today": day_of(today), "7 days": day_of(today - 6 * DAY), "all": ""}
     sums = add_up((period, spent) for day, _, spent in parts for period, start in starts.items() if day >= start)
     return CostReport(first, tuple(rows), {period: sums[period] for period in starts})
-
-
-def _dearness(row: CostRow) -> tuple[float, int]:
-    return row.spent.known_usd, row.spent.usage.total
 
 
 def noon_of(at: float) -> float:

@@ -31,7 +31,6 @@ MAIN = "main"
 _NOT_KEPT = "*Its conversation was not kept.*"
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-_LESS_THAN = re.compile("<")
 _MARKUP = re.compile(f"{_CODE.pattern}|<")
 
 
@@ -102,11 +101,6 @@ def task_markdown(events: Iterable[Event], agent: str) -> str:
     return "\n\n".join(_MarkdownWriter(events).conversation(agent) or [_NOT_KEPT]) + "\n"
 
 
-def task_messages(events: Iterable[Event], agent: str) -> list[Json]:
-    """The messages of one child as they would be sent to a model."""
-    return Story(events).messages(agent)
-
-
 class _MarkdownWriter(Story):
     def conversation(self, agent: str) -> list[str]:
         parts: list[str] = []
@@ -169,8 +163,7 @@ def _child_json(started: AgentStarted, story: Story) -> Json:
 
 
 def _price(spent: Spending) -> str:
-    tokens = f"{spent.usage.total:,} tokens"
-    return f"{tokens}, {money(spent.cost_usd, 'price unknown')}"
+    return f"{spent.usage.total:,} tokens, {money(spent.cost_usd, 'price unknown')}"
 
 
 def _details(title: str, body: Sequence[str]) -> str:
@@ -210,16 +203,16 @@ def _prose(text: str) -> str:
         mark = _FENCE.match(line)
         if fence:
             closes = mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not mark[2].strip()
-            lines.append(line)
-            fence = "" if closes else fence
-            plain = True
+            fence, plain = "" if closes else fence, True
         elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
-            lines.append(line)
         else:
             plain = not line.strip() or (plain and "\\`" not in line and "`" not in _CODE.sub("", line))
-            markup = _MARKUP if plain else _LESS_THAN
-            lines.append(markup.sub(lambda found: "&lt;" if found[0] == "<" else found[0], line))
-    if fence:
-        lines.append(fence)
-    return "\n".join(lines)
+            lines.append(_MARKUP.sub(_escape, line) if plain else line.replace("<", "&lt;"))
+            continue
+        lines.append(line)
+    return "\n".join([*lines, fence] if fence else lines)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return "&lt;" if found[0] == "<" else found[0]
