@@ -66,13 +66,13 @@ def resume(
 ) -> int:
     """Go on with a flow: tasks that are done are taken from its journal, changed ones run again."""
     known = journal.find(os.environ, flow_id).name
-    return flows.run(flows.resumed(os.environ, known, on, jobs, given), resume=known, dry=dry_run)
+    return flows.run(flows.load_request(os.environ, known, on, jobs, given), resume=known, dry=dry_run)
 
 
 @flow.command("list")
 def list_(as_json: JsonArray = False) -> None:
     """List the flows, last used first."""
-    found = journal.listed(os.environ)
+    found = journal.list_flows(os.environ)
     show_rows(found, map(_flow_line, found), as_json=as_json, none="no flows")
 
 

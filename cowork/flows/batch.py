@@ -79,14 +79,14 @@ class Batch:
             self.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"{self.out} cannot be made: {error.strerror}.") from error
-        earlier = self._read()
+        earlier = self._read_results()
         tasks = [t for t in tasks if earlier.get(t["id"], {}).get("status") != "success"]
         if limit and (self.cost_usd or 0) >= limit:
             raise UserError("The budget is spent.", "Raise it: --max-cost.", exit_code=4)
         self._say(f"{len(tasks)} tasks to run, {len(earlier)} results from before")
         place = await open_place(self.on, self.jobs)
         try:
-            self.work = [asyncio.create_task(self._one(place, task, len(tasks))) for task in tasks]
+            self.work = [asyncio.create_task(self._run_task(place, task, len(tasks))) for task in tasks]
             await asyncio.gather(*self.work)
         except asyncio.CancelledError:
             if not self.over:
@@ -105,7 +105,7 @@ class Batch:
         index, count = self._shard()
         return self.out / ("results.jsonl" if count == 1 else f"results-{index}-of-{count}.jsonl")
 
-    async def _one(self, place: Place, task: Json, total: int) -> None:
+    async def _run_task(self, place: Place, task: Json, total: int) -> None:
         options = self.options
         left = None if not options.max_cost else max(0.000001, options.max_cost - (self.cost_usd or 0.0))
         own = replace(options, agent=task.get("agent", options.agent) or "", max_cost=left)
@@ -116,19 +116,19 @@ class Batch:
         except asyncio.CancelledError:
             if spent:  # it counts against the budget of who goes on
                 stopped = {"terminal_reason": "interrupted", "total_cost_usd": sum(spent)}
-                self._keep({"id": task["id"], "status": "error", **stopped})
+                self._append({"id": task["id"], "status": "error", **stopped})
             raise
         self.cost_usd = add_cost(add_cost(self.cost_usd, -sum(spent)), result.get("total_cost_usd") or 0.0)
         self.done += 1
         self.failed += result.get("status") != "success"
-        self._keep({"id": task["id"], **{name: result[name] for name in _KEPT if name in result}})
-        self._tell(task, result, total)
+        self._append({"id": task["id"], **{name: result[name] for name in _KEPT if name in result}})
+        self._report(task, result, total)
 
-    def _keep(self, result: Json) -> None:
+    def _append(self, result: Json) -> None:
         with self.results.open("a", encoding="utf-8") as file:
             file.write(ascii_json(result) + "\n")
 
-    def _read(self) -> Mapping[str, Json]:
+    def _read_results(self) -> Mapping[str, Json]:
         """The results there are, the last of each id; all of them count for the budget."""
         found, whole = read(self.results)
         if self.results.exists():
@@ -150,7 +150,7 @@ class Batch:
             for task in self.work:
                 task.cancel()
 
-    def _tell(self, task: Json, result: Json, total: int) -> None:
+    def _report(self, task: Json, result: Json, total: int) -> None:
         seconds = time.monotonic() - self.started
         left = seconds / self.done * (total - self.done)
         facts = [f"{self.done}/{total}", f"{self.failed} failed" if self.failed else "",
@@ -169,7 +169,7 @@ class Batch:
         rows = [
             {"instance_id": id, "model_name_or_path": self.model_name or result.get("model", ""),
              "model_patch": result["patch"]}
-            for id, result in self._read().items()
+            for id, result in self._read_results().items()
             if "patch" in result
         ]  # fmt: skip
         if rows:

@@ -103,7 +103,7 @@ def cost_of(records: list[Json]) -> float | None:
     return total
 
 
-def listed(environ: Mapping[str, str]) -> list[Json]:
+def list_flows(environ: Mapping[str, str]) -> list[Json]:
     """Every flow with its file, tasks, cost and whether it ended."""
     rows = []
     for folder in known_flows(environ):

@@ -40,6 +40,7 @@ with later(__name__):
     from cowork.frontends.text import TextOutput
     from cowork.providers.prices import price
 
+Main = Callable[[Flow], Awaitable[Any]]  # of a flow file, with its arguments
 SHIPPED = Path(__file__).parent / "shipped"
 _KEPT = ("cwd", "model", "provider", "script", "permission_mode", "allow", "deny", "tools", "add_dirs", "trust",
          "max_cost", "max_turns", "max_tokens", "config_file", "bare", "settings")  # fmt: skip
@@ -62,9 +63,9 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
     """Run a flow or go on with one; gives the exit code."""
     call = load_call(request)
     journal = FlowJournal(request.environ, resume)
-    shown, how = Shown(quiet=request.options.quiet or dry), f"Go on with: cowork flow resume {journal.id}"
+    display, how = FlowDisplay(quiet=request.options.quiet or dry), f"Go on with: cowork flow resume {journal.id}"
     try:
-        value, flow = signals.run(run_flow(request, journal, call, ask=shown.ask, sinks=[shown], dry=dry))
+        value, flow = signals.run(run_flow(request, journal, call, ask=display.ask, sinks=[display], dry=dry))
     except signals.Stopped as stop:
         print(f"The flow was {stop.reason}. {how}", file=sys.stderr)
         return stop.exit_code
@@ -75,19 +76,19 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
     except Exception as error:  # in the flow's own code
         raise UserError(where_in(flow_file(request.file), error), how, exit_code=1) from error
     finally:
-        shown.close()
+        display.close()
     if dry:
         _print_plan(flow, request, ended=value is not None)
     elif request.options.output == "text":
-        _print_end(value, flow, shown)
+        _print_end(value, flow, display)
     else:
         facts = {"id": journal.id, "result": value, "tasks": len(journal.done_tasks), "reused": flow.reused}
-        facts |= {"cost_usd": journal.cost_usd, "duration_ms": round(shown.seconds * 1000)}
+        facts |= {"cost_usd": journal.cost_usd, "duration_ms": round(display.seconds * 1000)}
         print(ascii_json({"type": "flow", **facts}))
     return 0
 
 
-def load_call(request: FlowRequest) -> Callable[[Flow], Awaitable[Any]]:
+def load_call(request: FlowRequest) -> Main:
     """The `main` of a flow file with its arguments, which gives what `main` returns as JSON holds it."""
     main = load_main(flow_file(request.file))
     args, kwargs = arguments(main, request.args)
@@ -106,20 +107,14 @@ def load_call(request: FlowRequest) -> Callable[[Flow], Awaitable[Any]]:
 
 
 async def run_flow(
-    request: FlowRequest,
-    journal: FlowJournal,
-    call: Callable[[Flow], Awaitable[Any]],
-    *,
-    ask: Ask | None,
-    sinks: Sequence[Emit],
-    dry: bool = False,
+    request: FlowRequest, journal: FlowJournal, call: Main, *, ask: Ask | None, sinks: Sequence[Emit], dry: bool = False
 ) -> tuple[Any, Flow]:
     """Run a flow, or go on with one whose journal has a beginning. Raises what its `main` raises."""
     begins, options = not journal.begun, request.options
     if begins:
         file = flow_file(request.file)
         journal.add("flow", file=request.file if file.parent == SHIPPED else str(file), args=list(request.args),
-                    options=_stored(options), on=request.on, jobs=request.jobs,
+                    options=_options_to_keep(options), on=request.on, jobs=request.jobs,
                     cwd=str(options.cwd or paths.here()))  # fmt: skip
     try:
         async with Session.of(_within_budget(request, journal), request.environ, ask, sinks) as session:
@@ -145,18 +140,18 @@ async def run_flow(
 
 def plain(value: Any) -> Any:
     """A value as JSON holds it: dataclasses and models as objects, sets as lists, anything else as its text."""
-    return json.loads(json.dumps(value, default=_plain_part))
+
+    def convert(part: Any) -> Any:
+        if is_dataclass(part) and not isinstance(part, type):
+            return asdict(part)
+        if isinstance(part, set | frozenset):
+            return sorted(part, key=repr)
+        return vars(part) if hasattr(part, "__dict__") else str(part)
+
+    return json.loads(json.dumps(value, default=convert))
 
 
-def _plain_part(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, set | frozenset):
-        return sorted(value, key=repr)
-    return vars(value) if hasattr(value, "__dict__") else str(value)
-
-
-def resumed(environ: Mapping[str, str], flow_id: str, on: str, jobs: int, given: Mapping[str, Any]) -> FlowRequest:
+def load_request(environ: Mapping[str, str], flow_id: str, on: str, jobs: int, given: Mapping[str, Any]) -> FlowRequest:
     """What to run to go on with a flow."""
     folder = find(environ, flow_id)
     head = next(iter(read(folder / FILE)[0]), {})
@@ -211,10 +206,10 @@ def arguments(main: Callable[..., Any], words: Sequence[str]) -> tuple[list[Any]
     for word in words:
         name, is_named, value = word.partition("=")
         if is_named and name in named:
-            kwargs[name] = _typed(name, value, hints.get(name, str))
+            kwargs[name] = _convert(name, value, hints.get(name, str))
         else:
             free = parameters[min(len(args), len(parameters) - 1)] if parameters else None
-            args.append(_typed(free.name, word, hints.get(free.name, str)) if free else word)
+            args.append(_convert(free.name, word, hints.get(free.name, str)) if free else word)
     try:
         inspect.signature(main).bind(None, *args, **kwargs)
     except TypeError as error:
@@ -230,7 +225,7 @@ def where_in(path: Path, error: BaseException) -> str:
     return f"{place}{type(error).__name__}: {error}"
 
 
-def _typed(name: str, word: str, kind: Any) -> Any:
+def _convert(name: str, word: str, kind: Any) -> Any:
     if get_origin(kind) in (Union, UnionType):
         kind = next(k for k in get_args(kind) if k is not type(None))
     if kind is bool:
@@ -254,14 +249,14 @@ def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
     return replace(options, settings={"agent.subagent.max_concurrent": min(50, request.jobs), **options.settings})
 
 
-def _stored(options: RunOptions) -> Json:
+def _options_to_keep(options: RunOptions) -> Json:
     """Options that a resumed flow keeps, as JSON."""
     default = RunOptions()
     kept = {name: value for name in _KEPT if (value := getattr(options, name)) != getattr(default, name)}
     return {name: str(value) if isinstance(value, Path) else value for name, value in kept.items()}
 
 
-class Shown:
+class FlowDisplay:
     """What a person sees while tasks run: a live tree on a terminal, else a line a task; all on stderr."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -302,11 +297,11 @@ class Shown:
         return await self._prompt(question)
 
 
-def _print_end(value: Any, flow: Flow, shown: Shown) -> None:
+def _print_end(value: Any, flow: Flow, display: FlowDisplay) -> None:
     if value is not None:
         print(value if isinstance(value, str) else json.dumps(value, indent=2))
     facts = [plural(len(flow.journal.done_tasks), "task"), f"{flow.reused} from before" if flow.reused else ""]
-    facts += [money(flow.cost), duration(shown.seconds), f"flow {flow.journal.id}"]
+    facts += [money(flow.cost), duration(display.seconds), f"flow {flow.journal.id}"]
     print(" · ".join(filter(None, facts)), file=sys.stderr)
 
 

@@ -13,18 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any
 
+from cowork.core import events
 from cowork.core.blocks import Json, Usage, add_cost, as_object
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    ContextCompacted,
-    Event,
-    Notice,
-    ReplyAdded,
-    RetryScheduled,
-    ToolEnded,
-    TurnEnded,
-)
 from cowork.core.frozen import frozen
 
 INTERRUPTED = "interrupted"  # the process of a task ended before it did
@@ -73,15 +63,15 @@ def add_up(parts: Iterable[tuple[str, Spending]]) -> dict[str, Spending]:
     return sums
 
 
-def totals(events: Iterable[Event]) -> dict[str, Spending]:
+def totals(history: Iterable[events.Event]) -> dict[str, Spending]:
     """What each agent used together with those it sent out, by path; everything is at the empty path."""
-    return add_up((path, charge.spent) for charge in charges(events) for path in ("", *_lineage(charge.agent)))
+    return add_up((path, charge.spent) for charge in charges(history) for path in ("", *_lineage(charge.agent)))
 
 
-def charges(events: Iterable[Event]) -> Iterator[Charge]:
+def charges(history: Iterable[events.Event]) -> Iterator[Charge]:
     """Every request in order; a child whose conversation was not kept counts by what its end says."""
     meter = Meter()
-    return (charge for event in events if (charge := meter.apply(event)))
+    return (charge for event in history if (charge := meter.apply(event)))
 
 
 @dataclass(slots=True)
@@ -90,21 +80,21 @@ class Meter:
 
     agents: dict[str, Json] = field(default_factory=dict)  # what is known of those at work, as JSON
 
-    def apply(self, event: Event) -> Charge | None:
+    def apply(self, event: events.Event) -> Charge | None:
         match event:
-            case AgentStarted():  # a child that was taken up again tells of each stretch by itself
+            case events.AgentStarted():  # a child that was taken up again tells of each stretch by itself
                 self.agents[event.agent] = {"kind": event.subagent_type, "model": event.model_id}
-            case ReplyAdded() | RetryScheduled() | ContextCompacted():
-                if isinstance(event, ContextCompacted) and not event.usage.total and not event.cost_usd:
+            case events.ReplyAdded() | events.RetryScheduled() | events.ContextCompacted():
+                if isinstance(event, events.ContextCompacted) and not event.usage.total and not event.cost_usd:
                     return None  # clearing old results asks no model
                 return self._charge(event, event.model, Spending(1, event.usage, event.cost_usd, event.cost_usd or 0.0))
             case (  # requests without a reply, and those of a tool
-                ToolEnded(record={"data": {"request": {"usage": usage, "cost_usd": cost, "model": model}}})
-                | TurnEnded(cut_off={"usage": usage, "cost_usd": cost, "model": model})
-                | Notice(code="request.cut_off", data={"usage": usage, "cost_usd": cost, "model": model})
+                events.ToolEnded(record={"data": {"request": {"usage": usage, "cost_usd": cost, "model": model}}})
+                | events.TurnEnded(cut_off={"usage": usage, "cost_usd": cost, "model": model})
+                | events.Notice(code="request.cut_off", data={"usage": usage, "cost_usd": cost, "model": model})
             ):
                 return self._charge(event, str(model), Spending(1, Usage.from_dict(usage), cost, cost or 0.0))
-            case AgentEnded():
+            case events.AgentEnded():
                 known, (data, tokens, cost) = self.agents.pop(event.agent, {}), _report_of(event)
                 if not known.get("kept") and (tokens.total or cost):
                     turns = str(as_object(data.get("metadata")).get("turns_used", ""))
@@ -114,7 +104,7 @@ class Meter:
                     return self._charge(event, model, _subtract(whole, below), known)
         return None
 
-    def _charge(self, event: Event, model: str, spent: Spending, known: Json | None = None) -> Charge:
+    def _charge(self, event: events.Event, model: str, spent: Spending, known: Json | None = None) -> Charge:
         path = event.agent
         known = self.agents.get(path, {}) if known is None else known
         known["kept"] = True
@@ -161,12 +151,12 @@ class TaskRow:
         return list(astuple(self)[1:-1])
 
     @classmethod
-    def of(cls, event: AgentStarted, session_id: str) -> TaskRow:
+    def of(cls, event: events.AgentStarted, session_id: str) -> TaskRow:
         """A child that was sent out."""
         who = (event.agent, event.subagent_id, event.subagent_type, event.description)
         return cls(session_id, *who, event.model_id or event.model, started=event.at)
 
-    def end(self, event: AgentEnded) -> TaskRow:
+    def end(self, event: events.AgentEnded) -> TaskRow:
         """The same with what it came to."""
         data, tokens, cost = _report_of(event)
         took = data.get("duration_ms")
@@ -242,7 +232,7 @@ def _lineage(path: str) -> list[str]:
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-def _report_of(event: AgentEnded) -> tuple[Json, Usage, float | None]:
+def _report_of(event: events.AgentEnded) -> tuple[Json, Usage, float | None]:
     """The data a child's end states, with the tokens and the price, which hold those of its own children."""
     data = as_object(event.record.get("data"))
     usage, cost = as_object(data.get("usage")), data.get("total_cost_usd")

@@ -21,18 +21,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cowork.core import events
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    Event,
-    Notice,
-    PromptAdded,
-    ReplyAdded,
-    SessionRewound,
-    SessionStarted,
-)
 from cowork.private_files import private_folder, replace_private
 from cowork.sessions.cost import Meter, Spending, TaskRow, day_of
 from cowork.sessions.log.lock import Lock, holder
@@ -77,29 +68,29 @@ class Summary:
     last_id: int = 0
     last_line: str = ""  # the end of the line before `offset`, to know the log again by
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         self.touch(event.id, event.at)
         match event:
-            case SessionStarted():
+            case events.SessionStarted():
                 self.cwd, self.branch, self.model = event.cwd or self.cwd, event.branch, event.model or self.model
-            case PromptAdded(agent="main"):
+            case events.PromptAdded(agent="main"):
                 self.prompts += 1
                 if not self.title:
                     self.title, self.first_prompt = title_of(event.label or event.text), event.id
-            case ReplyAdded(agent="main"):
+            case events.ReplyAdded(agent="main"):
                 self.turns += 1
                 self.model = event.model or self.model
-            case Notice(code="session.renamed"):
+            case events.Notice(code="session.renamed"):
                 self.name = str(event.data.get("title", ""))
-            case SessionRewound(conversation=True) if event.to <= self.first_prompt:
+            case events.SessionRewound(conversation=True) if event.to <= self.first_prompt:
                 self.title = ""
         if event.session_id not in ("", self.session_id):
             return  # a fork's past was paid for elsewhere
         match event:
-            case AgentStarted():
+            case events.AgentStarted():
                 self.running[event.agent] = len(self.tasks)
                 self.tasks.append(TaskRow.of(event, self.session_id))
-            case AgentEnded() if event.agent in self.running:
+            case events.AgentEnded() if event.agent in self.running:
                 place = self.running.pop(event.agent)
                 self.tasks[place] = self.tasks[place].end(event)
         if charge := self.meter.apply(event):

@@ -88,7 +88,7 @@ class SessionLog:
         self._size = os.fstat(self._fd).st_size  # everything up to here is whole
         self._torn = loaded.torn
         self._next = loaded.last_line + 1
-        self._unused = new
+        self.unused = new  # nobody has prompted in it
         self._named = not new  # the disk knows the file's name
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
@@ -116,9 +116,8 @@ class SessionLog:
         own_mode(folder)
         lock = Lock(folder / LOCK)
         try:
-            return cls(
-                folder, lock, resume_reader.read_to_resume(existing(sessions, session_id) / LOG), report, new=False
-            )
+            loaded = resume_reader.read_to_resume(existing(sessions, session_id) / LOG)
+            return cls(folder, lock, loaded, report, new=False)
         except BaseException:
             lock.release()
             raise
@@ -133,7 +132,7 @@ class SessionLog:
             self.report(f"An event ({event.type}) could not be stored: {error}.")
             return
         self._next += 1
-        self._unused = self._unused and not isinstance(event, PromptAdded)
+        self.unused = self.unused and not isinstance(event, PromptAdded)
         self._backlog.append(record)
         self._backlog_bytes += len(record)
         self._flush()
@@ -159,10 +158,6 @@ class SessionLog:
                         os.close(fd)
         except OSError as error:
             self._fail(error)
-
-    def keep(self) -> None:
-        """Keep the session even if nobody prompts in it."""
-        self._unused = False
 
     def keep_waiting(self, texts: Sequence[str]) -> None:
         """Keep what was typed and not said yet beside the story, which it is no part of."""
@@ -190,7 +185,7 @@ class SessionLog:
             self._mover.join()
         os.close(self._fd)
         self._fd = -1
-        if self._unused:
+        if self.unused:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._lock.release()
 
@@ -296,7 +291,7 @@ def fork(sessions: Path, session_id: str, upto_event: int | None = None) -> str:
         said = Notice(f"Forked from {session_id}.", code=FORKED, data=origin)
         for event in (*events, replace(said, id=last.id + 1, at=last.at, session_id=log.id)):
             log(event)
-        log.keep()
+        log.unused = False
     if failures:
         raise UserError(failures[0], "Make room on the disk and try again.")
     return log.id
