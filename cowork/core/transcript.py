@@ -14,7 +14,6 @@ from typing import Literal
 
 from cowork.core.blocks import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.events import ContextCompacted, Event, PromptAdded, ReplyAdded, SessionRewound, ToolEnded, ToolStarted
-from cowork.core.frozen import frozen
 
 Recall = Callable[[], Iterable[Event]]
 
@@ -31,8 +30,8 @@ PartKind = Literal["prompt", "summary", "reply"]
 
 
 @dataclass(slots=True)
-class _Entry:
-    """A prompt or a summary, or a reply with its calls and what came of them."""
+class HistoryPart:
+    """One thing the model sees: a prompt, a summary, or a reply with its calls and what came of them."""
 
     id: int
     kind: PartKind
@@ -48,17 +47,6 @@ class _Entry:
         return len(self.results) == len(self.calls)
 
 
-@frozen
-class HistoryPart:
-    """One thing the model sees: a prompt, a summary, or a reply with the results of its calls."""
-
-    id: int
-    kind: PartKind
-    blocks: tuple[Block, ...]
-    results: tuple[ToolResult, ...]
-    events: tuple[Event, ...]
-
-
 class _Sendable:
     """Messages as they may be sent, taken up entry by entry: a long conversation is not built anew for each request."""
 
@@ -71,7 +59,7 @@ class _Sendable:
     def messages(self) -> tuple[Message, ...]:
         return (*self._done, Message("user", tuple(self._waiting))) if self._waiting else tuple(self._done)
 
-    def take(self, entry: _Entry, results: Iterable[ToolResult]) -> None:
+    def take(self, entry: HistoryPart, results: Iterable[ToolResult]) -> None:
         self.taken += 1
         if entry.kind != "reply":
             self._waiting.extend(entry.blocks)
@@ -101,10 +89,9 @@ class Transcript:
 
     def _reset(self) -> None:
         self._history: list[Event] = []  # what shaped the entries; rewinding folds it again
-        self._prompts: list[PromptAdded] = []  # of it
         self._let_go = 0  # the summary before which only prompts are left in it
-        self._entries: list[_Entry] = []
-        self._owner: dict[str, tuple[_Entry, str]] = {}  # call id -> the reply it belongs to, and its id there
+        self._entries: list[HistoryPart] = []
+        self._owner: dict[str, tuple[HistoryPart, str]] = {}  # call id -> the reply it belongs to, and its id there
         self._cleared: set[str] = set()
         self._shortened: set[str] = set()
         self.tokens = 0  # of the window, as the service counted with the newest reply, or by estimate when compacted
@@ -118,8 +105,7 @@ class Transcript:
         match event:
             case PromptAdded():
                 texts = (Text(text) for text in (event.context, event.text) if text.strip())
-                self._entries.append(_Entry(event.id, "prompt", (*texts, *event.images), [event]))
-                self._prompts.append(event)
+                self._entries.append(HistoryPart(event.id, "prompt", (*texts, *event.images), [event]))
             case ReplyAdded():
                 self._add_reply(event)
             case ToolStarted():
@@ -163,17 +149,15 @@ class Transcript:
 
     def prompts(self) -> tuple[PromptAdded, ...]:
         """The prompts one can still rewind to, oldest first."""
-        return tuple(self._prompts)
+        return tuple(event for event in self._history if isinstance(event, PromptAdded))
 
     def history(self) -> tuple[Event, ...]:
         """The events that made this conversation, rewound ones left out, and of what was let go the prompts."""
         return tuple(self._history)
 
-    def parts(self) -> tuple[HistoryPart, ...]:
-        """Everything the model still sees, oldest first."""
-        return tuple(
-            HistoryPart(e.id, e.kind, e.blocks, tuple(self._results_of(e)), tuple(e.events)) for e in self._entries
-        )
+    def parts(self) -> list[HistoryPart]:
+        """Everything the model still sees, oldest first, with the results as it sees them."""
+        return [replace(e, results={r.tool_use_id: r for r in self._results_of(e)}) for e in self._entries]
 
     def uncounted(self) -> tuple[Block, ...]:
         """What came after the request that `tokens` is of."""
@@ -188,7 +172,7 @@ class Transcript:
     def _add_reply(self, event: ReplyAdded) -> None:
         if event.usage.total:
             self.tokens, self._counted = event.usage.total, event.id
-        entry = _Entry(event.id, "reply", (), [event])
+        entry = HistoryPart(event.id, "reply", (), [event])
         kept: list[Block] = []
         for block in event.content:
             if isinstance(block, ToolUse):
@@ -214,7 +198,7 @@ class Transcript:
         entry.results[id] = ToolResult(id, content, event.record.get("status") == "error")
         entry.events.append(event)
 
-    def _results_of(self, entry: _Entry) -> Iterable[ToolResult]:
+    def _results_of(self, entry: HistoryPart) -> Iterable[ToolResult]:
         for call in entry.calls:
             result = entry.results.get(call.id)
             if result is None:
@@ -238,7 +222,7 @@ class Transcript:
         kept = dropwhile(
             lambda e: e.id < start or (e.kind == "summary" and e.id != start), self._entries if start else ()
         )
-        self._entries = [_Entry(event.id, "summary", (Text(event.summary),), [event]), *kept]
+        self._entries = [HistoryPart(event.id, "summary", (Text(event.summary),), [event]), *kept]
         here = {entry.id for entry in self._entries}
         self._owner = {id: owner for id, owner in self._owner.items() if owner[0].id in here}
         self._cleared &= self._owner.keys()
@@ -249,10 +233,9 @@ class Transcript:
 
     def _let_go_before(self, oldest: int) -> None:
         """Keep of what a summary stands for the newest prompts, the one with what there is to know, and skills."""
-        old = [p for p in self._prompts if p.id < oldest]
+        old = [p for p in self.prompts() if p.id < oldest]
         first = next((p for p in old if p.context), None)
         gone = {p.id for p in old[:-PROMPTS_KEPT] if p is not first}
-        self._prompts = [p for p in self._prompts if p.id not in gone]
         self._history = [
             e
             for e in self._history

@@ -271,7 +271,7 @@ def _kept(transcript: Transcript, keep: int, most_new: int) -> tuple[int, tuple[
         return 0, ()
     too_much = fresh - most_new
     shortened: list[str] = []
-    for result in sorted((r for p in parts[new:] for r in p.results), key=estimate_tokens, reverse=True):
+    for result in sorted((r for p in parts[new:] for r in p.results.values()), key=estimate_tokens, reverse=True):
         gain = estimate_tokens(result) - SHORT // CHARS_A_TOKEN
         if too_much <= 0 or gain <= 0:
             break
@@ -290,7 +290,7 @@ def _older(transcript: Transcript, keep_from: int) -> list[HistoryPart]:
 
 
 def _size(part: HistoryPart) -> int:
-    return MESSAGE_TOKENS + estimate_tokens(*part.blocks, *part.results)
+    return MESSAGE_TOKENS + estimate_tokens(*part.blocks, *part.results.values())
 
 
 def _requests(agent: Agent, asked: Sequence[PromptAdded], most: int, newest: int) -> str:
