@@ -158,16 +158,10 @@ class Run:
 
     def own_runner(self, shell: Tool) -> Runner:
         """Runs what the person typed themselves, by `shell`: in the agent's folder, unasked and without a sandbox."""
-        theirs = self.agent.runner
         jobs.prepare(self.tree)
-        return Runner(
-            agent="main",
-            tools=ToolSet([shell]),
-            ports=RunnerPorts(self.emit, nobody, Unjudged()),
-            workspace=self.permissions.workspace,
-            state=theirs.state,
-            tree=replace(self.tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: []),
-        )
+        tree = replace(self.tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: [])
+        ports = RunnerPorts(self.permissions.workspace, tree, self.emit, nobody, Unjudged())
+        return Runner("main", ToolSet([shell]), self.agent.runner.state, ports)
 
     def ending(self, task: asyncio.Task[Outcome], stopped: str = "") -> tuple[str, str, Json | None]:
         """(terminal reason, text, error) of whatever became of an answer; `stopped`: why somebody stopped it."""

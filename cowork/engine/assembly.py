@@ -82,17 +82,18 @@ class AgentSpec:
 def build_agent(services: Services, spec: AgentSpec, agents: Subagents) -> Agent:
     """An agent, ready for its first prompt."""
     services = spec.isolation.services if spec.isolation else services
-    prepare = spec.isolation.begin if spec.isolation else None
-    emit, ask, permit = services.emitter.bind(spec.path), spec.ask or services.ask, services.permit_for(spec.modes)
-    runner = Runner(
-        agent=spec.path,
-        tools=spec.tools,
-        ports=RunnerPorts(emit, ask, permit, agents.spawn, services.hooks, prepare, agents.consult),
-        workspace=services.workspace,
-        state=AgentState(cwd=spec.cwd),
-        tree=services.tree,
+    ports = RunnerPorts(
+        services.workspace,
+        services.tree,
+        services.emitter.bind(spec.path),
+        spec.ask or services.ask,
+        services.permit_for(spec.modes),
+        agents.spawn,
+        services.hooks,
+        spec.isolation.begin if spec.isolation else None,
+        agents.consult,
     )
-    return Agent(spec, runner, agents, services.compact)
+    return Agent(spec, Runner(spec.path, spec.tools, AgentState(spec.cwd), ports), agents, services.compact)
 
 
 def rights_of(agent: Agent) -> Rights:

@@ -49,8 +49,10 @@ class JudgedCall:
 
 @frozen
 class RunnerPorts:
-    """Whom a runner talks to: the events, the person, the judge of calls, who starts children, and the hooks."""
+    """What a runner works on and whom it talks to: events, the person, the judge of calls, children and hooks."""
 
+    workspace: Workspace
+    tree: TreeState
     emit: Emit
     ask: Ask
     permit: Permit
@@ -63,27 +65,14 @@ class RunnerPorts:
 class Runner:
     """Runs the calls of one agent with exactly the tools it was given."""
 
-    def __init__(
-        self,
-        *,
-        agent: str,
-        tools: ToolSet,
-        ports: RunnerPorts,
-        workspace: Workspace,
-        state: AgentState,
-        tree: TreeState,
-    ) -> None:
-        self.agent = agent
-        self.tools = tools
-        self.state = state
-        self.tree = tree
+    def __init__(self, agent: str, tools: ToolSet, state: AgentState, ports: RunnerPorts) -> None:
+        self.agent, self.tools, self.state, self.ports = agent, tools, state, ports
         self.hooks = HookPoints(ports.hooks, agent, ports.emit, state)
         self.denials: list[Json] = []  # `{tool, input, reason}`
         self.tally = Tally()
         self.exit_codes: list[int] = []
-        self.ports = ports
+        self.tree, self._workspace = ports.tree, ports.workspace
         self._emit, self._permit, self._prepare = ports.emit, ports.permit, ports.prepare
-        self._workspace = workspace
         self._failures: dict[str, int] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 

@@ -59,12 +59,8 @@ async def work(root: Path, store: Path, mode: str, old: str, new: str) -> list[s
         return Answer("always")
 
     tree = TreeState(scratch=root.parent, environ=clean_environ(environ), wrap=sandbox.wrap, explain=sandbox.explain)
-    runner = Runner(
-        agent="main", tools=TOOLS, workspace=space, state=AgentState(root), tree=tree,
-        ports=RunnerPorts(
-            lambda event: None, yes, Permissions(workspace=space, mode=mode, book=book, trusted=True, sandbox=sandbox)
-        ),
-    )  # fmt: skip
+    permit = Permissions(workspace=space, mode=mode, book=book, trusted=True, sandbox=sandbox)
+    runner = Runner("main", TOOLS, AgentState(root), RunnerPorts(space, tree, lambda event: None, yes, permit))
     try:
         for step in steps(old, new):
             (record,) = await runner.run([step])

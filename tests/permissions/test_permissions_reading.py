@@ -126,14 +126,8 @@ async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> No
     async def yes(question: Question) -> Answer:
         return Answer("once")
 
-    runner = Runner(
-        agent="main",
-        tools=TOOLS,
-        ports=RunnerPorts(lambda event: None, yes, permit),
-        workspace=held.ctx.workspace,
-        state=held.ctx.state,
-        tree=held.ctx.tree,
-    )
+    ports = RunnerPorts(held.ctx.workspace, held.ctx.tree, lambda event: None, yes, permit)
+    runner = Runner("main", TOOLS, held.ctx.state, ports)
     steps: list[str] = []
 
     async def before_command(tell: object) -> None:

@@ -71,14 +71,9 @@ async def runner(tmp_path: Path) -> AsyncIterator[Runner]:
     (tmp_path / "work").mkdir()
     workspace = Workspace(tmp_path / "work")
     tree = TreeState(tmp_path / "scratch", {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
-    yield Runner(
-        agent="main",
-        tools=TOOLS,
-        ports=RunnerPorts(lambda event: None, ask, Permissions(workspace=workspace, mode="bypass", trusted=True)),
-        workspace=workspace,
-        state=AgentState(workspace.root),
-        tree=tree,
-    )
+    permit = Permissions(workspace=workspace, mode="bypass", trusted=True)
+    ports = RunnerPorts(workspace, tree, lambda event: None, ask, permit)
+    yield Runner("main", TOOLS, AgentState(workspace.root), ports)
     await jobs.close(tree)
 
 
