@@ -110,19 +110,14 @@ class Peer:
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Read until the other end closes; then stop what is being answered and fail what was asked."""
         try:
-            while True:
+            while line := await reader.readline():
                 try:
-                    line = await reader.readline()
-                except ValueError:  # longer than the reader's limit; there is no telling where the next message starts
-                    self._fail(None, RpcError(PARSE_ERROR, "The message is too long."))
-                    return
-                if not line:
-                    return
-                if line.strip():
-                    try:
+                    if line.strip():
                         self.take(decode(line))
-                    except RpcError as problem:
-                        self._fail(None, problem)
+                except RpcError as problem:
+                    self._fail(None, problem)
+        except ValueError:  # longer than the reader's limit; there is no telling where the next message starts
+            self._fail(None, RpcError(PARSE_ERROR, "The message is too long."))
         finally:
             asked, self._asked = self._asked, {}
             for future in asked.values():

@@ -48,7 +48,7 @@ def run(
     cwd: Path | str = "/",
     given: bytes = b"",
     check: Callable[[], None] = lambda: None,
-) -> subprocess.CompletedProcess[bytes]:
+) -> Completed:
     """Run a program to its end; a TimeoutError after so many seconds. `check` may stop one that is given nothing."""
     words = [program(argv[0], environ), *argv[1:]]
     pipe, end = subprocess.PIPE, time.monotonic() + seconds
@@ -82,22 +82,17 @@ def shell_on(
 
 
 async def piped(
-    *argv: str,
-    environ: Mapping[str, str],
-    cwd: Path | None = None,
-    stdin: int = subprocess.PIPE,
-    stdout: int = subprocess.PIPE,
-    stderr: int = subprocess.PIPE,
+    *argv: str, environ: Mapping[str, str], cwd: Path | None = None, **streams: Any
 ) -> asyncio.subprocess.Process:
-    """Start a program whose input, output and complaints are pipes where nothing else is said."""
-    return await asyncio.create_subprocess_exec(*argv, cwd=cwd, env=environ, stdin=stdin, stdout=stdout, stderr=stderr)
+    """Start a program whose stdin, stdout and stderr are pipes where `streams` say nothing else."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | streams
+    return await asyncio.create_subprocess_exec(*argv, cwd=cwd, env=environ, **pipes)
 
 
 def streaming(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, given: bytes) -> subprocess.Popen[bytes]:
     """Start a program that is told this on its stdin and read from line by line; its complaints are not read."""
-    process = subprocess.Popen(
-        argv, env=environ, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(argv, env=environ, cwd=cwd, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
         stdin.write(given)

@@ -74,10 +74,10 @@ class Workspace:
         """The real path `given` stands for; a leaf that does not exist yet is fine."""
         if not given.strip():
             raise ToolError("INVALID_PARAM", "The path is empty. Give a file path.")
-        if "\0" in given:
-            raise ToolError("INVALID_PARAM", "The path holds a NUL character.")
         if given[:7].casefold() == "file://":
             given = _from_url(given)
+        if "\0" in given:
+            raise ToolError("INVALID_PARAM", "The path holds a NUL character.")
         try:
             path = Path(os.path.realpath(cwd / os.path.expanduser(given)))
             if _is_link(path):  # realpath stops at a link that leads to itself
@@ -223,10 +223,7 @@ def _from_url(url: str) -> str:
     host, slash, rest = url[7:].partition("/")
     if host not in ("", "localhost", "127.0.0.1") or not slash:
         raise ToolError("INVALID_PARAM", "Only file:// URLs of this machine name a file.")
-    path = unquote("/" + rest, errors="surrogateescape")
-    if "\0" in path:
-        raise ToolError("INVALID_PARAM", "The path holds a NUL character.")
-    return path
+    return unquote("/" + rest, errors="surrogateescape")
 
 
 def _is_link(path: Path) -> bool:

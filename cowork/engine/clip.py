@@ -10,13 +10,13 @@ MAX_LINES = 2_000  # Bash (tools/shell/output.py) and Read (tools/files/read.py)
 MAX_BYTES = 50_000
 
 
-def clip(text: str, *, keep_in: Path, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> tuple[str, bool]:
+def clip(text: str, *, keep_in: Path) -> tuple[str, bool]:
     """The text within bounds, head and tail kept; the whole goes to `keep_in`. Says whether it was cut."""
     lines = text.count("\n") + 1
     size = len(text.encode("utf-8", "replace"))
-    if lines <= max_lines and size <= max_bytes:
+    if lines <= MAX_LINES and size <= MAX_BYTES:
         return text, False
-    head, tail = _ends(text, max_lines, max_bytes)
+    head, tail = _ends(text)
     where = save(text, keep_in)
     said = f"the whole ({lines} lines, {size} bytes) is in {where}, which you may Read" if where else "the rest is lost"
     return f"{head}\n\n[… {lines} lines in all, middle left out: {said} …]\n\n{tail}", True
@@ -44,13 +44,12 @@ def cut(text: str, max_bytes: int) -> str:
     return text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")
 
 
-def _ends(text: str, max_lines: int, max_bytes: int) -> tuple[str, str]:
+def _ends(text: str) -> tuple[str, str]:
     """The first two thirds and the last third of the room, by lines and then by bytes."""
-    head_lines, tail_lines = max_lines * 2 // 3, max_lines // 3
-    lines = text.split("\n")
-    if len(lines) > head_lines + tail_lines:
-        head, tail = "\n".join(lines[:head_lines]), "\n".join(lines[-tail_lines:])
-    else:
-        head, tail = text, text
-    head = cut(head, max_bytes * 2 // 3)
-    return head, tail.encode("utf-8", "replace")[-(max_bytes // 3) :].decode("utf-8", "ignore")
+    lines, head, tail = text.split("\n"), MAX_LINES * 2 // 3, MAX_LINES // 3
+    first = last = text
+    if len(lines) > head + tail:
+        first, last = "\n".join(lines[:head]), "\n".join(lines[-tail:])
+    return cut(first, MAX_BYTES * 2 // 3), last.encode("utf-8", "replace")[-(MAX_BYTES // 3) :].decode(
+        "utf-8", "ignore"
+    )

@@ -283,7 +283,8 @@ class Agent:
 
         A wait that ended in the moment it was cancelled may have swallowed that, and a stop takes a while to come down.
         """
-        if (self.task and self.task.cancelling()) or self.children.is_stopped(self.path):
+        stopped = self.task and self.task.cancelling() and not self.task.done()  # done: of an earlier prompt
+        if stopped or self.children.is_stopped(self.path):
             raise asyncio.CancelledError
 
     async def _reserve(self, request: Request, least: int) -> Settle:

@@ -223,9 +223,8 @@ class Runner:
         why, ctx = first.ctx.refused, self.context(call.id)
         effects = [replace(effect, needs="write") for effect in first.effects]
         decision = self._permit.judge(self.agent, tool, first.args, effects)
-        decision = replace(
-            decision, reason=f"{decision.reason}: {why}" if decision.verdict == "ask" else decision.reason
-        )
+        if decision.verdict == "ask":
+            decision = replace(decision, reason=f"{decision.reason}: {why}")
         ctx.box = decision.box or ctx.box
         judged = JudgedCall(ctx, first.args, effects, decision)
         try:

@@ -10,6 +10,8 @@ import pytest
 from cowork.agents import Agents
 from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, Event, QuestionAnswered, QuestionAsked, ToolEnded
+from cowork.core.ports import TaskOrder
+from cowork.engine.compaction import Compaction
 from cowork.engine.loop import Prompt
 from cowork.frontends.repl.input.dialogs import Dialogs
 from cowork.providers.scripted import Scripted
@@ -259,3 +261,17 @@ async def test_what_was_said_and_not_heard_before_a_stop_is_void(stage: Stage) -
     said = [e.text for e in stage.events if e.type == "prompt.added"]  # type: ignore[attr-defined]
     assert said == ["go", "faster", "the child found it"]
     await jobs.close(stage.tree)
+
+
+async def test_an_interrupted_prompt_says_nothing_of_what_is_asked_for_after_it(stage: Stage) -> None:
+    """`/compact`, and a task that a program sends out between prompts."""
+    stage.set_up(Scripted([say("word " * 3_000), NEVER, say("summary")], {"explore": [say("found")]}))
+    await stage.agent.run(Prompt("go"))
+    running = in_the_stage(stage)
+    await stage.until("prompt.added")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    order = TaskOrder("find the thing", "find it", "explore")
+    assert (await stage.subagents.spawn(stage.runner.context(), order)).data["result"] == "found"
+    assert await Compaction("sum up")(stage.agent, "manual")

@@ -88,6 +88,8 @@ class Subagents:
     async def spawn(self, ctx: ToolContext, order: TaskOrder) -> ToolRecord:
         """Check an order, run the child, give its record. Raises ToolError when it cannot be sent out."""
         parent = self._agents[ctx.agent]
+        if parent.task and parent.task.done():  # a program sends it out between prompts
+            parent.task = None
         definition = self.agents.find(order.subagent_type)
         if self.services.prepare and definition and definition.named_servers:
             await self.services.prepare(definition)

@@ -61,20 +61,20 @@ class OrderCheck:
         schema = self.order.output_schema
         if schema is not None and (wrong := schema_problems(schema)):
             raise self.refusal("INVALID_PARAM", f"output_schema is not a JSON Schema: {'; '.join(wrong[:3])}")
+        matched_from, past = "", None
         if self.order.resume:
-            definition, past = self._resumed(running, recall)
-            self._check_rules(definition)
-            return Assignment(self.order, self.parent, definition, self._tools_for(definition), past=past)
-        definition, matched_from = self._select()
+            definition, past = self._resume(running, recall)
+        else:
+            definition, matched_from = self._select()
         self._check_rules(definition)
-        assignment = Assignment(self.order, self.parent, definition, self._tools_for(definition), matched_from)
-        chain = self.parent.spec.chain
-        if any(above == assignment.key for above, _ in chain):
+        tools, chain = self._tools_for(definition), self.parent.spec.chain
+        assignment = Assignment(self.order, self.parent, definition, tools, matched_from, past)
+        if past is None and any(above == assignment.key for above, _ in chain):
             names = " -> ".join([*(name for _, name in chain), definition.name])
             raise self.refusal("CONFLICT", f"Circular delegation prevented: {names}")
         return assignment
 
-    def _resumed(
+    def _resume(
         self, running: Container[str], recall: Callable[[str], Transcript | None]
     ) -> tuple[AgentDef, Transcript]:
         """The agent of a finished child and its conversation."""
