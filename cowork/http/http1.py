@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Literal
 
@@ -57,13 +56,13 @@ def body_of(head: Head) -> Body:
     if head.headers.get("transfer-encoding", "").lower().endswith("chunked"):
         body: Body = Chunked()
     elif head.status in (204, 304):
-        body = Plain(0)
+        body = Body(0)
     else:
         lengths = {length.strip() for length in head.headers.get("content-length", "").split(",")}
         length = lengths.pop()
         if lengths or (length and not (length.isascii() and length.isdigit())):
             raise HttpError("the answer has no readable length")
-        body = Plain(int(length) if length else None)
+        body = Body(int(length) if length else None)
     encoding = head.headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
         return body
@@ -72,18 +71,28 @@ def body_of(head: Head) -> Body:
     return _Packed(body)
 
 
-class Body(ABC):
-    """Takes what the network gives and hands on what belongs to the body."""
+class Body:
+    """Takes what the network gives and hands on what belongs to the body.
 
-    done = False
+    That is a number of bytes told beforehand, else everything until the connection closes.
+    """
 
-    @abstractmethod
+    def __init__(self, size: int | None = None) -> None:
+        self._left = size  # bytes still to come, where that is known
+        self.done = size == 0
+
     def feed(self, data: bytes) -> bytes:
         """Take in what came; gives what of it is body."""
+        if self._left is None:
+            return data
+        piece = data[: self._left]
+        self._left -= len(piece)
+        self.done = self._left == 0
+        return piece
 
     def end(self) -> None:
         """The connection closed; raises HttpError if that is too early."""
-        if not self.done:
+        if self._left is not None and not self.done:
             raise HttpError("the connection was closed in the middle of the answer")
 
 
@@ -91,8 +100,9 @@ class Chunked(Body):
     """Pieces, each after a line with its size, up to one of size 0 and its trailers."""
 
     def __init__(self) -> None:
+        super().__init__()
+        self._left = 0  # of the current piece
         self._buffer = b""
-        self._left = 0  # bytes of the current piece still to come
         self._expects: Literal["size", "end of piece", "trailer"] = "size"
 
     def feed(self, data: bytes) -> bytes:
@@ -131,31 +141,12 @@ class Chunked(Body):
             self._expects = "end of piece" if self._left else "trailer"
 
 
-class Plain(Body):
-    """A number of bytes told beforehand, else everything until the connection closes."""
-
-    def __init__(self, size: int | None = None) -> None:
-        self._left = size
-        self.done = size == 0
-
-    def feed(self, data: bytes) -> bytes:
-        if self._left is None:
-            return data
-        piece = data[: self._left]
-        self._left -= len(piece)
-        self.done = self._left == 0
-        return piece
-
-    def end(self) -> None:
-        if self._left is not None:
-            super().end()
-
-
 class _Packed(Body):
     """A body in gzip or deflate, sent that way although `identity` was asked for."""
 
     def __init__(self, framing: Body) -> None:
         self._framing = framing
+        self.done = framing.done
         self._unpack: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> bytes:

@@ -44,13 +44,8 @@ class SseParser:
 
     def close(self) -> list[bytes]:
         """What a stream without a last blank line still holds, or the one JSON object it was."""
-        rest = b"".join(self._parts)
-        if self._fresh:
-            rest = rest.removeprefix(_BOM)
-        is_json = self._is_json or (self._fresh and rest.lstrip()[:1] == b"{")
-        self._parts = []
-        data = rest if is_json else self.data_of(rest)
-        return [data] if data else []
+        payloads = [] if self._is_json else self.feed(b"\n\n")
+        return [b"".join(self._parts)] if self._is_json else payloads
 
     def data_of(self, event: bytes) -> bytes:
         """The payload of one event."""

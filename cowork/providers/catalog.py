@@ -60,7 +60,6 @@ _MODELS: dict[str, Known] = {
     }.items()
     for prefix in prefixes.split()
 }
-_UNKNOWN = Known()
 _DEFAULT_OUTPUT = 32_000  # enough for a large file; more only makes a run-away answer dearer
 # us.anthropic.claude-…-v1:0 on Bedrock, vendor/model on routers
 _VENDOR = re.compile(r"^(?:.*/)?(?:[a-z]{2,6}\.)?(?:anthropic\.|openai\.)?")
@@ -70,7 +69,7 @@ def known(model: str) -> Known:
     """What is known of a model, by the longest prefix of its name; sensible figures otherwise."""
     name = _VENDOR.sub("", model.lower(), count=1)
     best = max((prefix for prefix in _MODELS if name.startswith(prefix)), key=len, default="")
-    return _MODELS.get(best, _UNKNOWN)
+    return _MODELS.get(best) or Known()
 
 
 def default_output(model: str) -> int:

@@ -48,7 +48,7 @@ def open_provider(
 
 
 def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes], None] | None) -> Provider:
-    from cowork.providers.wire import WireProvider
+    from cowork.providers.wire import DirectTransport, WireProvider
 
     if not spec.model:
         raise UserError(f"No model is named for the provider {spec.provider}", "Set `model` in the configuration.")
@@ -60,12 +60,10 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
         raise UserError("base_url is not an address", "It starts with https:// or http:// and names a host.")
     host = parts.netloc.rpartition("@")[2]
     if spec.transport == "sdk":
-        from cowork.providers.transports.sdk import SdkTransport
+        from cowork.providers.sdk import SdkTransport
 
         transport: Any = SdkTransport(spec, host=host, proxy=proxy_for(base_url), tls=default_tls())
     else:
-        from cowork.providers.transports.direct import DirectTransport
-
         if not base_url.endswith(path):
             base_url += path.removeprefix("/v1") if base_url.endswith("/v1") else path
         client = HttpClient(base_url, proxy=proxy_for(base_url), tls=default_tls)

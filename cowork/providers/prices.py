@@ -36,9 +36,7 @@ _TAIL = re.compile(
 _ONLY_RENTED = re.compile(r"(?:claude|gemini|grok|chatgpt|gpt(?!-oss)|o\d)\b")
 
 
-def price(
-    model: str, usage: Usage, overrides: Mapping[str, float] | None = None, *, base_url: str = ""
-) -> float | None:
+def price(model: str, usage: Usage, overrides: Rates | None = None, *, base_url: str = "") -> float | None:
     """The cost of one request; `overrides` are USD per million for input, output, cache_read, cache_write."""
     rates = rates_of(model, base_url) or {}
     if overrides:

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from itertools import count
 
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
@@ -50,8 +51,7 @@ class Retrying(Wrapped):
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]:
         """The inner stream; after a fault a `Retry` that voids what came before, then the stream anew."""
-        attempt = 1
-        while True:
+        for attempt in count(1):
             whole = False
             try:
                 async with aclosing(self.inner.stream(request)) as items:  # type: ignore[type-var]
@@ -63,26 +63,21 @@ class Retrying(Wrapped):
                 if whole or not error.retryable:
                     raise
                 delay = self._delay(error, attempt)
-                failure = error
-            attempt += 1
-            yield Retry(attempt, self._max_attempts, delay, failure.kind, failure.message, failure.usage)
+                retry = Retry(attempt + 1, self._max_attempts, delay, error.kind, error.message, error.usage)
+            yield retry
             await self._sleep(delay)
 
     def _delay(self, error: ProviderError, attempt: int) -> float:
-        """How long to wait before the next try; raises when there is none."""
+        """How long to wait before the next try; raises the same failure with the reason when there is none."""
         asked = error.retry_after
         if asked is not None and asked > self._max_delay:
             wait = f"{asked:.0f} s" if math.isfinite(asked) else "without end"
-            why = f"the service asks to wait {wait}, more than the {self._max_delay:.0f} s cowork waits by itself"
-            raise _ended(error, why) from error
-        if attempt >= self._max_attempts:
-            raise _ended(error, f"gave up after {attempt} tries" if attempt > 1 else "") from error
-        if asked is not None and asked > 0:
+            why = f" (the service asks to wait {wait}, more than the {self._max_delay:.0f} s cowork waits by itself)"
+        elif attempt >= self._max_attempts:
+            why = f" (gave up after {attempt} tries)" if attempt > 1 else ""
+        elif asked is not None and asked > 0:
             return asked + self._jitter(min(1.0, asked / 10))
-        return self._jitter(min(FIRST_DELAY * 2.0 ** (attempt - 1), MAX_BACKOFF, self._max_delay))
-
-
-def _ended(error: ProviderError, why: str) -> ProviderError:
-    """The same failure, saying why no further try follows."""
-    message = f"{error.message} ({why})" if why else error.message
-    return ProviderError(error.kind, message, status=error.status, retry_after=error.retry_after, usage=error.usage)
+        else:
+            return self._jitter(min(FIRST_DELAY * 2.0 ** (attempt - 1), MAX_BACKOFF, self._max_delay))
+        message = f"{error.message}{why}"
+        raise ProviderError(error.kind, message, status=error.status, retry_after=asked, usage=error.usage) from error

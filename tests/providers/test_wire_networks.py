@@ -18,7 +18,7 @@ from cowork.core.ports import ModelSpec, Provider
 from cowork.http.client import HttpClient, parse_proxy
 from cowork.providers.open import open_provider
 from cowork.providers.retry import Retrying
-from cowork.providers.transports.direct import DirectTransport
+from cowork.providers.wire import DirectTransport
 from tests.wire.network import (
     AUTHORITY,
     SIGNED,

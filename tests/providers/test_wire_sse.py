@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cowork.http.errors import HttpError
-from cowork.http.http1 import Chunked, Head, Plain, body_of, parse_head
+from cowork.http.http1 import Body, Chunked, Head, body_of, parse_head
 from cowork.http.sse import SseParser
 
 
@@ -104,7 +104,7 @@ def test_garbage_is_refused_or_read_but_never_a_crash(raw: bytes) -> None:
 
 
 def test_a_body_that_ends_early_is_an_error() -> None:
-    sized = Plain(5)
+    sized = Body(5)
     assert sized.feed(b"abc") == b"abc"
     with pytest.raises(HttpError):
         sized.end()
@@ -112,7 +112,7 @@ def test_a_body_that_ends_early_is_an_error() -> None:
     chunked.feed(b"5\r\nabc")
     with pytest.raises(HttpError):
         chunked.end()
-    open_ended = Plain()
+    open_ended = Body()
     assert open_ended.feed(b"abc") == b"abc"
     open_ended.end()
 

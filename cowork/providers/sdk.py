@@ -18,7 +18,7 @@ import httpx2
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec
-from cowork.http.client import Proxy
+from cowork.http.client import CONNECT_TIMEOUT, Proxy
 from cowork.http.errors import broken_stream, connection_error, one_line, proxy_refusal
 from cowork.http.sse import SseParser
 from cowork.providers.errors import event_error, http_error
@@ -40,9 +40,7 @@ _BINARY = ("bedrock",)  # frames of their own in place of SSE: only the client c
 class SdkTransport:
     """POSTs through a client of `anthropic` or `openai`, imported when this is made."""
 
-    def __init__(
-        self, spec: ModelSpec, *, host: str, proxy: Proxy | None, tls: ssl.SSLContext, connect_timeout: float = 15.0
-    ) -> None:
+    def __init__(self, spec: ModelSpec, *, host: str, proxy: Proxy | None, tls: ssl.SSLContext) -> None:
         self.host = host
         self._proxy = proxy
         self._secret = spec.api_key
@@ -52,7 +50,7 @@ class SdkTransport:
         # The clients would follow redirects, key included, and read proxies from the environment in their own way.
         http = self._module.DefaultAsyncHttpxClient(
             follow_redirects=False,
-            timeout=httpx2.Timeout(None, connect=connect_timeout),
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
             proxy=httpx2.Proxy(proxy.name, headers=proxy.headers) if proxy else None,
             verify=tls,
             trust_env=False,

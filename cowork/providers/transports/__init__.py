@@ -1,1 +1,0 @@
-"""How bytes travel: POST a body, give the data payloads of the answer, or raise ProviderError."""
