@@ -37,11 +37,7 @@ class WebSettings(Protocol):
 
 
 def builtin_tools(
-    text: Callable[[str], str],
-    web: WebSettings | None = None,
-    search_key: str = "",
-    *,
-    service_searches: bool = False,
+    text: Callable[[str], str], web: WebSettings | None = None, search_key: str = "", *, service_searches: bool = False
 ) -> ToolSet:
     """The tools with their descriptions; `text` gives the text of prompts/<name>.md.
 

@@ -29,13 +29,10 @@ _NOISE = "script, style, noscript, template, nav, footer, aside, iframe, svg, fo
 async def pdf_pages(data: bytes, first: int, count: int, *, room: int) -> tuple[list[str], int]:
     """(text of the pages from `first` that fit into `room` characters, pages in all)."""
     if importlib.util.find_spec("pypdf") is None:
-        raise ToolError(
-            "EXECUTION_ERROR",
-            "Reading PDFs needs the pypdf package, which is not installed (pip install 'cowork[pdf]'). "
-            "A command such as pdftotext in Bash may do instead.",
-        )
-    words = (first, count, room)
-    result = json.loads(await _convert(extract_pdf, *words, data=data, what="PDF", seconds=_PDF_SECONDS))
+        said = "Reading PDFs needs the pypdf package, which is not installed (pip install 'cowork[pdf]')."
+        raise ToolError("EXECUTION_ERROR", f"{said} A command such as pdftotext in Bash may do instead.")
+    text = await _convert(extract_pdf, first, count, room, data=data, what="PDF", seconds=_PDF_SECONDS)
+    result = json.loads(text)
     if "error" in result:
         raise ToolError("EXECUTION_ERROR", f"The PDF cannot be read: {result['error']}")
     return result["pages"], result["total"]
@@ -44,9 +41,8 @@ async def pdf_pages(data: bytes, first: int, count: int, *, room: int) -> tuple[
 async def page_markdown(html: bytes, charset: str) -> str:
     """A web page as Markdown: its main part where it has one."""
     if importlib.util.find_spec("justhtml") is None:
-        raise ToolError(
-            "EXECUTION_ERROR", "Reading pages needs the justhtml package: tell the user to reinstall cowork."
-        )
+        said = "Reading pages needs the justhtml package: tell the user to reinstall cowork."
+        raise ToolError("EXECUTION_ERROR", said)
     return await _convert(extract_page, charset, data=html, what="page", seconds=_PAGE_SECONDS)
 
 

@@ -26,16 +26,18 @@ def schema_problems(schema: object) -> list[str]:
     try:
         kind = _kind(schema)
         kind.check_schema(schema)
-        return [f"{place}.$ref: {ref} is not a definition in this schema" for place, ref in _lost(schema, schema, "$")]
+        refs = [(place, ref) for place, table in _tables(schema) if isinstance(ref := table.get("$ref"), str)]
+        lost = [(place, ref) for place, ref in refs if not _leads(schema, ref)]
+        return [f"{place}.$ref: {ref} is not a definition in this schema" for place, ref in lost]
     except RecursionError:
         return [_DEEP]
     except _library().exceptions.SchemaError as error:
-        return [_told(error)]
+        return [_line(error)]
 
 
 def validate(schema: Json | bool, value: object) -> list[str]:
     """What is wrong with the value, each with its JSON path; nothing is coerced."""
-    if not _has_pattern(schema):
+    if not any("pattern" in table or "patternProperties" in table for _, table in _tables(schema)):
         return _problems(schema, value)
     argv = converter.command(check_apart, seconds=SECONDS)
     given = json.dumps([schema, value]).encode()
@@ -62,7 +64,7 @@ def _problems(schema: Any, value: object) -> list[str]:
         return [_DEEP]
     except referencing.exceptions.Unresolvable as error:
         return [f"$: the schema refers to {error.ref}, which does not exist"]
-    return [_told(error) for error in found[:_SHOWN]]
+    return [_line(error) for error in found[:_SHOWN]]
 
 
 def _kind(schema: Any) -> Any:
@@ -71,32 +73,27 @@ def _kind(schema: Any) -> Any:
     newest, older = library.Draft202012Validator, library.Draft7Validator
     if isinstance(schema, dict) and "$schema" in schema:
         return library.validators.validator_for(schema, default=newest)
-    return (
-        older
-        if not newest(newest.META_SCHEMA).is_valid(schema) and older(older.META_SCHEMA).is_valid(schema)
-        else newest
-    )
+    only_older = not newest(newest.META_SCHEMA).is_valid(schema) and older(older.META_SCHEMA).is_valid(schema)
+    return older if only_older else newest
 
 
 def _library() -> Any:
     return importlib.import_module("jsonschema")
 
 
-def _told(error: Any) -> str:
+def _line(error: Any) -> str:
     return f"{error.json_path}: {error.message}"[:_LENGTH]
 
 
-def _lost(root: object, here: object, place: str) -> Iterator[tuple[str, str]]:
-    """Each `$ref` that leads nowhere in the schema, with its place."""
+def _tables(here: object, place: str = "$") -> Iterator[tuple[str, Json]]:
+    """Every table in a schema, with its place."""
     if isinstance(here, list):
         for number, inner in enumerate(here):
-            yield from _lost(root, inner, f"{place}[{number}]")
+            yield from _tables(inner, f"{place}[{number}]")
     if isinstance(here, dict):
-        ref = here.get("$ref")
-        if isinstance(ref, str) and not _leads(root, ref):
-            yield place, ref
+        yield place, here
         for name, inner in here.items():
-            yield from _lost(root, inner, f"{place}.{name}")
+            yield from _tables(inner, f"{place}.{name}")
 
 
 def _leads(here: Any, ref: str) -> bool:
@@ -111,11 +108,3 @@ def _leads(here: Any, ref: str) -> bool:
         else:
             return False
     return isinstance(here, dict | bool)
-
-
-def _has_pattern(schema: object) -> bool:
-    if isinstance(schema, list):
-        return any(map(_has_pattern, schema))
-    return isinstance(schema, dict) and (
-        "pattern" in schema or "patternProperties" in schema or any(map(_has_pattern, schema.values()))
-    )

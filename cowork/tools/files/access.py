@@ -61,11 +61,8 @@ def snapshot(workspace: Workspace, path: Path) -> FileSnapshot:
     with opened(workspace, path) as (fd, status):
         data = read_up_to(fd, MAX_TEXT + 1)
     if len(data) > MAX_TEXT:
-        raise ToolError(
-            "INVALID_PARAM",
-            f"{label(workspace, path)} is larger than {MAX_TEXT // 1_000_000} MB, too large to edit here. "
-            "Change it with a command in Bash.",
-        )
+        said = f"{label(workspace, path)} is larger than {MAX_TEXT // 1_000_000} MB, too large to edit here."
+        raise ToolError("INVALID_PARAM", f"{said} Change it with a command in Bash.")
     return FileSnapshot(data, status, digest(data))
 
 
@@ -98,11 +95,9 @@ def remember(state: AgentState, path: Path, data: bytes) -> None:
 
 def missing(ctx: ToolContext, path: Path) -> ToolError:
     """NOT_FOUND with the nearest names there are."""
-    shown = label(ctx.workspace, path)
     near = [label(ctx.workspace, found) for found in _near(ctx.workspace, path)]
-    if near:
-        return ToolError("NOT_FOUND", f"{shown} does not exist. Nearest: {', '.join(near)}.", nearest=near)
-    return ToolError("NOT_FOUND", f"{shown} does not exist. Find it with Glob, or give another path.", nearest=[])
+    advice = f"Nearest: {', '.join(near)}." if near else "Find it with Glob, or give another path."
+    return ToolError("NOT_FOUND", f"{label(ctx.workspace, path)} does not exist. {advice}", nearest=near)
 
 
 @contextmanager
@@ -113,7 +108,7 @@ def explained(workspace: Workspace, path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        code, why = _REASONS.get(error.errno or 0, ("EXECUTION_ERROR", f"{error.strerror or error}"))
+        code, why = _REASONS.get(error.errno or 0, ("EXECUTION_ERROR", str(error.strerror or error)))
         raise ToolError(code, f"{label(workspace, path)}: {why}.") from error
 
 
@@ -183,10 +178,6 @@ class Content:
         """The exact bytes; UnicodeEncodeError when the encoding has no room for a character."""
         errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
         return self.bom + self.text.encode(self.encoding, errors)
-
-    @property
-    def encoding_name(self) -> str:
-        return self.encoding + (" with BOM" if self.bom else "")
 
 
 def decode(data: bytes) -> Content | None:

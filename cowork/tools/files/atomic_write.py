@@ -20,21 +20,13 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def links_note(old: FileSnapshot | None) -> str:
-    """What to say of a file that had other names."""
-    return " Its other hard links keep the old content." if old and old.stat.st_nlink > 1 else ""
-
-
 def current(ctx: ToolContext, path: Path) -> FileSnapshot:
     """The file as it is, provided this agent has seen exactly that; else CONFLICT says what to do."""
     now = snapshot(ctx.workspace, path)
     seen = ctx.state.seen.get(str(path))
     if seen is None:
-        raise ToolError(
-            "CONFLICT",
-            f"{label(ctx.workspace, path)} exists and you have not read it. Read it first, then repeat the call.",
-            reason="not_read",
-        )
+        said = f"{label(ctx.workspace, path)} exists and you have not read it. Read it first, then repeat the call."
+        raise ToolError("CONFLICT", said, reason="not_read")
     if seen != now.hash:
         raise _changed(ctx, path, now)
     return now
@@ -50,10 +42,8 @@ def replace(ctx: ToolContext, path: Path, old: FileSnapshot | None, data: bytes)
         with explained(ctx.workspace, path), _folders(ctx.workspace, path.parent):
             _put(ctx, path, old, data)
     except FileNotFoundError as error:
-        shown = label(ctx.workspace, path)
-        raise ToolError(
-            "CONFLICT", f"{shown} or its folder went away while it was written. Look again with LS."
-        ) from error
+        said = f"{label(ctx.workspace, path)} or its folder went away while it was written. Look again with LS."
+        raise ToolError("CONFLICT", said) from error
     remember(ctx.state, path, data)
     ctx.tree.writers[str(path)] = ctx.agent
     ctx.tree.written[str(path)] = digest(data)
@@ -156,16 +146,11 @@ def _changed(ctx: ToolContext, path: Path, now: FileSnapshot) -> ToolError:
     shown, key = label(ctx.workspace, path), str(path)
     writer = ctx.tree.writers.get(key, "") if ctx.tree.written.get(key) == now.hash else ""
     who = f"by {writer}" if writer and writer != ctx.agent else "by a command or another program"
+    said = f"{shown} was changed {who} since you read it, so nothing was written. Read it again, then repeat the call "
+    said += "with the new content in mind."
     before, after = decode(ctx.state.copies.get(key, b"")), decode(now.data)
     diff = ""
     if key in ctx.state.copies and before and after:
         diff = printable(unified(before.text, after.text, "what you saw", "what is there now", max_lines=60).text)
-    said = f" What changed:\n{diff}".rstrip() if diff else ""
-    return ToolError(
-        "CONFLICT",
-        f"{shown} was changed {who} since you read it, so nothing was written. Read it again, then repeat the call "
-        f"with the new content in mind.{said}",
-        reason="changed",
-        changed_by=writer if writer != ctx.agent else "",
-        diff=diff,
-    )
+        said = f"{said} What changed:\n{diff}".rstrip() if diff else said
+    return ToolError("CONFLICT", said, reason="changed", changed_by=writer if writer != ctx.agent else "", diff=diff)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import ToolContext, path_line, tool, touches
@@ -21,29 +22,46 @@ with later(__name__):
     from cowork.tools.files import atomic_write, diff, match
 
 
-def preview_write(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
-    """The diff a Write with these arguments would make, as a display; ToolError when it would fail."""
-    return _plan_write(ctx, ctx.resolve(args["file_path"]), args["content"])[2]
+@frozen
+class _Plan:
+    """A change of a file that nothing stands against: its new bytes, the diff as a display, and the model's record."""
+
+    path: Path
+    old: FileSnapshot | None  # None: there is no such file
+    data: bytes
+    display: Json
+    text: str
+    facts: Json
+
+    @property
+    def changes(self) -> Json:
+        return {name: self.display[name] for name in ("path", "diff", "added", "removed")}
+
+    def carry_out(self, ctx: ToolContext) -> ToolRecord:
+        """Write the file."""
+        atomic_write.replace(ctx, self.path, self.old, self.data)
+        links = " Its other hard links keep the old content." if self.old and self.old.stat.st_nlink > 1 else ""
+        return ok(f"{self.text}{links}", display=self.display, **self.changes, **self.facts)
 
 
-@tool("Write", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview_write)
+def _preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
+    """The diff a call with these arguments would make, as a display; ToolError when it would fail."""
+    if "content" in args:
+        return _plan_write(ctx, args["file_path"], args["content"]).display
+    return _plan_edits(ctx, args["file_path"], args.get("edits") or [args]).display
+
+
+@tool("Write", family="write", effects=touches("write", "file_path"), line=path_line, preview=_preview)
 async def write(
     ctx: ToolContext,
     file_path: Annotated[str, "File to make or replace"],
     content: Annotated[str, "All of its content"],
 ) -> ToolRecord:
-    path = ctx.resolve(file_path)
-    old, data, display, note = _plan_write(ctx, path, content)
-    shown = label(ctx.workspace, path)
-    changed = {name: display[name] for name in ("diff", "added", "removed")}
-    if old and old.data == data:
-        return ok(f"{shown} already has exactly this content; nothing was written.", path=shown, **changed)
-    atomic_write.replace(ctx, path, old, data)
-    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    size = "1 line" if lines == 1 else f"{lines} lines"
-    said = f"Replaced {shown}: {display['summary']}, now {size}." if old else f"Created {shown}: {size}."
-    text = f"{said}{note}{atomic_write.links_note(old)}"
-    return ok(text, display=display, path=shown, created=old is None, lines=lines, bytes=len(data), **changed)
+    plan = _plan_write(ctx, file_path, content)
+    if plan.old and plan.old.data == plan.data:
+        said = f"{plan.display['path']} already has exactly this content; nothing was written."
+        return ok(said, **plan.changes)
+    return plan.carry_out(ctx)
 
 
 class _Strings(TypedDict):
@@ -57,14 +75,7 @@ class Replacement(_Strings, total=False):
     replace_all: Annotated[bool, "Replace every occurrence"]
 
 
-def preview_edits(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
-    """The diff an Edit or MultiEdit with these arguments would make, as a display; ToolError when it would fail."""
-    path = ctx.resolve(args["file_path"])
-    _, content, after, _ = _plan_edits(ctx, path, args.get("edits") or [args])
-    return diff.as_display(label(ctx.workspace, path), content.text, after.text)
-
-
-@tool("Edit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview_edits)
+@tool("Edit", family="write", effects=touches("write", "file_path"), line=path_line, preview=_preview)
 async def edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],
@@ -72,10 +83,11 @@ async def edit(
     new_string: Annotated[str, "Text to put there"],
     replace_all: Annotated[bool, "Replace every occurrence"] = False,
 ) -> ToolRecord:
-    return _apply(ctx, file_path, [{"old_string": old_string, "new_string": new_string, "replace_all": replace_all}])
+    change = {"old_string": old_string, "new_string": new_string, "replace_all": replace_all}
+    return _plan_edits(ctx, file_path, [change]).carry_out(ctx)
 
 
-@tool("MultiEdit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview_edits)
+@tool("MultiEdit", family="write", effects=touches("write", "file_path"), line=path_line, preview=_preview)
 async def multi_edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],
@@ -83,21 +95,20 @@ async def multi_edit(
 ) -> ToolRecord:
     if not edits:
         raise ToolError("INVALID_PARAM", "`edits` is empty. Give at least one replacement.")
-    return _apply(ctx, file_path, edits)
+    return _plan_edits(ctx, file_path, edits).carry_out(ctx)
 
 
-def _plan_write(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapshot | None, bytes, Json, str]:
-    """The file as it is, the bytes to write, the diff as a display and a note for the model; nothing is written."""
+def _plan_write(ctx: ToolContext, file_path: str, content: str) -> _Plan:
+    path = ctx.resolve(file_path)
+    shown = label(ctx.workspace, path)
     try:
         old = atomic_write.current(ctx, path)
     except FileNotFoundError:
         old = None
     before = decode(old.data) if old else Content("")
     if before is None:
-        raise ToolError(
-            "BINARY_FILE",
-            f"{label(ctx.workspace, path)} is no text file and was left alone. To replace it, remove it with Bash.",
-        )
+        said = f"{shown} is no text file and was left alone. To replace it, remove it with Bash."
+        raise ToolError("BINARY_FILE", said)
     after = _in_style(before, content) if old else Content(content)
     try:
         data, note = after.encode(), ""
@@ -106,8 +117,13 @@ def _plan_write(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapsho
         data, note = after.encode(), f" It was {before.encoding} and is now UTF-8, as the new content does not fit."
     if len(data) > MAX_TEXT:
         raise ToolError("INVALID_PARAM", f"`content` is larger than {MAX_TEXT // 1_000_000} MB. Write less at a time.")
-    shown = label(ctx.workspace, path)
-    return old, data, diff.as_display(shown, before.text, after.text, created=old is None), note
+    display = diff.as_display(shown, before.text, after.text, created=old is None)
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    size = "1 line" if lines == 1 else f"{lines} lines"
+    said = f"Replaced {shown}: {display['summary']}, now {size}." if old else f"Created {shown}: {size}."
+    return _Plan(
+        path, old, data, display, f"{said}{note}", {"created": old is None, "lines": lines, "bytes": len(data)}
+    )
 
 
 def _in_style(before: Content, content: str) -> Content:
@@ -121,32 +137,8 @@ def _in_style(before: Content, content: str) -> Content:
     return replace(before, text=text)
 
 
-def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:
+def _plan_edits(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> _Plan:
     path = ctx.resolve(file_path)
-    old, content, after, touched = _plan_edits(ctx, path, edits)
-    shown, count = label(ctx.workspace, path), sum(found.count for found in touched)
-    try:
-        data = after.encode()
-    except UnicodeEncodeError as error:
-        char = after.text[error.start]
-        raise ToolError(
-            "INVALID_PARAM",
-            f"{shown} is in {after.encoding}, which has no {char!r} (U+{ord(char):04X}). Use other characters, or "
-            "Write the whole file to turn it into UTF-8.",
-        ) from error
-    atomic_write.replace(ctx, path, old, data)
-    display = diff.as_display(shown, content.text, after.text)
-    changed = {name: display[name] for name in ("diff", "added", "removed")}
-    slips = "".join(f" Note: {slip}." for slip in dict.fromkeys(found.slip for found in touched) if slip)
-    where = f"line {touched[0].lines[0]}" if count == 1 else f"{count} replacements"
-    text = f"Edited {shown} ({where}): {display['summary']}.{slips}{atomic_write.links_note(old)}"
-    return ok(text, display=display, path=shown, **changed, replacements=count)
-
-
-def _plan_edits(
-    ctx: ToolContext, path: Path, edits: Sequence[Mapping[str, Any]]
-) -> tuple[FileSnapshot, Content, Content, list[match.Occurrences]]:
-    """The file as it is, its content, the content after the edits and what they touch; nothing is written."""
     shown = label(ctx.workspace, path)
     try:
         old = atomic_write.current(ctx, path)
@@ -167,10 +159,20 @@ def _plan_edits(
         after = replace(after, text=text)
         touched.append(found)
     if after.text == content.text:
-        raise ToolError(
-            "INVALID_PARAM", "The edits undo each other: the file would stay as it is. Nothing was written."
-        )
-    return old, content, after, touched
+        said = "The edits undo each other: the file would stay as it is. Nothing was written."
+        raise ToolError("INVALID_PARAM", said)
+    try:
+        data = after.encode()
+    except UnicodeEncodeError as error:
+        char = after.text[error.start]
+        said = f"{shown} is in {after.encoding}, which has no {char!r} (U+{ord(char):04X}). Use other characters, or "
+        raise ToolError("INVALID_PARAM", f"{said}Write the whole file to turn it into UTF-8.") from error
+    display = diff.as_display(shown, content.text, after.text)
+    count = sum(found.count for found in touched)
+    slips = "".join(f" Note: {slip}." for slip in dict.fromkeys(found.slip for found in touched) if slip)
+    where = f"line {touched[0].lines[0]}" if count == 1 else f"{count} replacements"
+    text = f"Edited {shown} ({where}): {display['summary']}.{slips}"
+    return _Plan(path, old, data, display, text, {"replacements": count})
 
 
 def _edit_once(shown: str, text: str, change: Mapping[str, Any]) -> tuple[str, match.Occurrences]:
@@ -180,11 +182,8 @@ def _edit_once(shown: str, text: str, change: Mapping[str, Any]) -> tuple[str, m
         said = "`old_string` is empty. Give the text to replace; to make or replace a whole file use Write."
         raise ToolError("INVALID_PARAM", said)
     if wanted == new:
-        raise ToolError(
-            "INVALID_PARAM",
-            "`old_string` and `new_string` are the same, so there is nothing to change. Give the new text "
-            "(line endings are kept as the file has them).",
-        )
+        said = "`old_string` and `new_string` are the same, so there is nothing to change. Give the new text "
+        raise ToolError("INVALID_PARAM", f"{said}(line endings are kept as the file has them).")
     found = match.find(text, wanted)
     if not found.count:
         guess = match.meant(match.plain(text), wanted, new)
@@ -194,13 +193,11 @@ def _edit_once(shown: str, text: str, change: Mapping[str, Any]) -> tuple[str, m
         found = match.find(text, wanted)
     if found.count > 1 and not change.get("replace_all"):
         listed = ", ".join(map(str, found.lines)) + (", …" if found.count > len(found.lines) else "")
-        raise ToolError(
-            "INVALID_PARAM",
+        said = (
             f"old_string occurs {found.count} times in {shown}: lines {listed}. Nothing was changed. Add lines around "
-            "it to make it unique, or set replace_all.",
-            matches=found.count,
-            lines=found.lines,
         )
+        said += "it to make it unique, or set replace_all."
+        raise ToolError("INVALID_PARAM", said, matches=found.count, lines=found.lines)
     if len(text) + found.count * (len(new) - len(wanted)) > MAX_TEXT:
         raise ToolError("INVALID_PARAM", f"the file would grow past {MAX_TEXT // 1_000_000} MB. Use Bash for that.")
     after, touched = match.replace(text, wanted, new)

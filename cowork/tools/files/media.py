@@ -64,7 +64,8 @@ def kind_of(head: bytes) -> str:
 
 def is_image(head: bytes) -> bool:
     """Whether these first bytes are of a format models can see."""
-    return head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")) or _is_webp(head)
+    is_webp = head.startswith(b"RIFF") and head[8:12] == b"WEBP"
+    return is_webp or head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a"))
 
 
 def picture(data: bytes) -> Picture | None:
@@ -78,13 +79,9 @@ def picture(data: bytes) -> Picture | None:
             return Picture("image/gif", width, height, whole=b";" in data[-64:])
         if data.startswith(b"\xff\xd8"):
             return _jpeg(data)
-        return _webp(data) if _is_webp(data) else None
+        return _webp(data) if is_image(data) else None
     except (struct.error, IndexError):
         return None
-
-
-def _is_webp(head: bytes) -> bool:
-    return head.startswith(b"RIFF") and head[8:12] == b"WEBP"
 
 
 _FRAME = re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]")

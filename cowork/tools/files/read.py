@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from cowork.core.blocks import Image
+from cowork.core.blocks import Image, Json
 from cowork.core.errors import ToolError
-from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
@@ -64,16 +63,6 @@ class Window:
             self.hidden.append(length - len(shown.encode(encoding, "replace")) if len(text) > MAX_LINE else 0)
 
 
-@frozen
-class _File:
-    """What was read: everything when small, else the window taken on the way."""
-
-    size: int
-    head: bytes
-    data: bytes | None = None  # the whole, when it is small enough to edit
-    window: Window | None = None
-
-
 def _line(args: Mapping[str, Any], cwd: str) -> str:
     first, limit = int(args.get("offset") or 1), int(args.get("limit") or 0)
     lines = f" {first}-{first + limit - 1 if limit else ''}" if args.get("offset") or limit else ""
@@ -90,23 +79,24 @@ async def read(
     path, offset = ctx.resolve(file_path), max(1, offset)  # 0 can only mean the start
     shown = access.label(ctx.workspace, path)
     try:
-        file = await asyncio.to_thread(_load, ctx.workspace, path, offset, limit)  # a slow disk must not stop the rest
+        # In a thread, since a slow disk must not stop the rest.
+        size, head, found = await asyncio.to_thread(_load, ctx.workspace, path, offset, limit)
     except FileNotFoundError as error:
         raise access.missing(ctx, path) from error
-    if media.is_image(file.head):
-        return _image(shown, file)
-    if file.head.startswith(b"%PDF-"):
-        return await _pdf(shown, file, offset, limit)
-    if file.data is not None:
-        return _text(ctx, path, file.data, offset, limit)
-    if file.window is None:
-        raise _binary(shown, file.head)
-    too_large = f"The file is over {access.MAX_TEXT // 1_000_000} MB: Edit does not take it, use Bash to change it."
-    return _lines(shown, file.window, limit, file.size, "utf-8", [too_large])
+    if isinstance(found, Window):
+        too_large = f"The file is over {access.MAX_TEXT // 1_000_000} MB: Edit does not take it, use Bash to change it."
+        return _lines(shown, found, limit, size, "utf-8", [too_large])
+    if media.is_image(head):
+        return _image(shown, found, size)
+    if head.startswith(b"%PDF-"):
+        return await _pdf(shown, found, offset, limit)
+    if found is None:
+        raise _binary(shown, head)
+    return _text(ctx, path, found, offset, limit)
 
 
-def _load(workspace: Workspace, path: Path, offset: int, limit: int) -> _File:
-    """Read what is needed and no more; runs in a thread and touches nothing but the file."""
+def _load(workspace: Workspace, path: Path, offset: int, limit: int) -> tuple[int, bytes, bytes | Window | None]:
+    """(size, start, all of it when small, else the window of a text); reads no more than is needed."""
     with access.opened(workspace, path) as (fd, status):
         head = access.read_up_to(fd, access.SAMPLE)
         is_text = not media.is_image(head) and not head.startswith(b"%PDF-")
@@ -114,16 +104,16 @@ def _load(workspace: Workspace, path: Path, offset: int, limit: int) -> _File:
         if status.st_size <= most:
             data = head + access.read_up_to(fd, most + 1 - len(head))
             if len(data) <= most:
-                return _File(len(data), head, data)
+                return len(data), head, data
         bom, encoding = access.mark(head)
         if not is_text or (not bom and access.looks_binary(head)):
-            return _File(status.st_size, head)
+            return status.st_size, head, None
         os.lseek(fd, len(bom), os.SEEK_SET)
         if not encoding:
             found = access.decode(head[: head.rfind(b"\n") + 1] or head[:-4])
             encoding = found.encoding if found else "latin-1"
         taken = window(_chunks(fd), encoding, offset, limit, budget=COUNT_BYTES)
-        return _File(max(status.st_size, len(head)), head, window=taken)
+        return max(status.st_size, len(head)), head, taken
 
 
 def _chunks(fd: int) -> Iterator[bytes]:
@@ -131,11 +121,8 @@ def _chunks(fd: int) -> Iterator[bytes]:
     while chunk := os.read(fd, CHUNK):
         yield chunk
         if time.monotonic() > deadline:
-            raise ToolError(
-                "TIMEOUT",
-                f"That line is too far into the file to be found within {SCAN_SECONDS:.0f} s. "
-                "Use Grep, or tail and sed in Bash.",
-            )
+            said = f"That line is too far into the file to be found within {SCAN_SECONDS:.0f} s."
+            raise ToolError("TIMEOUT", f"{said} Use Grep, or tail and sed in Bash.")
 
 
 def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) -> ToolRecord:
@@ -152,10 +139,9 @@ def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) ->
         return _parts(shown, "cells", book[offset - 1 :], offset, limit, len(book))
     pieces = (data[at : at + CHUNK] for at in range(len(content.bom), len(data), CHUNK))
     taken = window(pieces, content.encoding, offset, limit, budget=len(data) + 1)
-    name = content.encoding_name
-    return _lines(
-        shown, taken, limit, len(data), name, [] if name == "utf-8" else [f"The file is {name}; Edit keeps that."]
-    )
+    name = content.encoding + (" with BOM" if content.bom else "")
+    about = [] if name == "utf-8" else [f"The file is {name}; Edit keeps that."]
+    return _lines(shown, taken, limit, len(data), name, about)
 
 
 def _lines(shown: str, taken: Window, limit: int, size: int, encoding: str, about: list[str]) -> ToolRecord:
@@ -171,46 +157,37 @@ def _lines(shown: str, taken: Window, limit: int, size: int, encoding: str, abou
         of = f"of {taken.total}" if taken.ended else f"of more than {taken.total} ({size / 1e6:,.0f} MB)"
         notes.append(f"Lines {taken.first}-{taken.last} {of}. Go on with offset={taken.last + 1}.")
     if clipped:
-        most = MAX_LINE
-        notes.append(f"Lines over {most} characters are clipped; see the rest with Grep or cut in Bash.")
+        notes.append(f"Lines over {MAX_LINE} characters are clipped; see the rest with Grep or cut in Bash.")
     notes += about
     numbered = (
         f"{number}\t{line}" + (f" … [{hidden} more bytes]" if hidden else "")
         for number, (line, hidden) in enumerate(zip(taken.lines, taken.hidden, strict=True), taken.first)
     )
     text = "\n".join(numbered) + ("\n\n[" + " ".join(notes) + "]" if notes else "")
-    data: dict[str, Any] = {
+    count = len(taken.lines)
+    data: Json = {
         "path": shown,
         "offset": taken.first,
-        "lines": len(taken.lines),
+        "lines": count,
         "total_lines": taken.total if taken.ended else None,
-        "truncated": cut or clipped,
-        "encoding": encoding,
-        "bytes": size,
     }
-    count = "1 line" if len(taken.lines) == 1 else f"{len(taken.lines)} lines"
-    return (partial if cut or clipped else ok)(text, display=_display(count), **data)
+    data |= {"truncated": cut or clipped, "encoding": encoding, "bytes": size}
+    display = _display("1 line" if count == 1 else f"{count} lines")
+    return (partial if cut or clipped else ok)(text, display=display, **data)
 
 
-def _image(shown: str, file: _File) -> ToolRecord:
-    data = file.data or b""
-    if not data or len(data) > media.MAX_IMAGE:
-        raise ToolError(
-            "INVALID_PARAM",
-            f"{shown} is an image of {file.size / 1e6:.1f} MB; at most {media.MAX_IMAGE / 1e6:.2f} MB can be shown. "
-            "Make a smaller copy with a command in Bash and Read that.",
-        )
+def _image(shown: str, data: bytes | None, size: int) -> ToolRecord:
+    smaller = "Make a smaller copy with a command in Bash and Read that."
+    if data is None:
+        said = f"{shown} is an image of {size / 1e6:.1f} MB; at most {media.MAX_IMAGE / 1e6:.2f} MB can be shown."
+        raise ToolError("INVALID_PARAM", f"{said} {smaller}")
     found = media.picture(data)
     if found is None or not found.whole or not min(found.width, found.height):
-        raise ToolError(
-            "BINARY_FILE", f"{shown} begins like an image but is damaged or cut off, so it cannot be shown."
-        )
+        said = f"{shown} begins like an image but is damaged or cut off, so it cannot be shown."
+        raise ToolError("BINARY_FILE", said)
     if max(found.width, found.height) > media.MAX_SIDE:
-        raise ToolError(
-            "INVALID_PARAM",
-            f"{shown} is {found.width}×{found.height} pixels; at most {media.MAX_SIDE} a side can be shown. "
-            "Make a smaller copy with a command in Bash and Read that.",
-        )
+        said = f"{shown} is {found.width}×{found.height} pixels; at most {media.MAX_SIDE} a side can be shown."
+        raise ToolError("INVALID_PARAM", f"{said} {smaller}")
     kind = found.media_type.removeprefix("image/").upper()
     said = f"{kind}, {found.width}×{found.height}, {len(data) / 1000:.1f} KB"
     facts = {"media_type": found.media_type, "width": found.width, "height": found.height, "bytes": len(data)}
@@ -218,12 +195,11 @@ def _image(shown: str, file: _File) -> ToolRecord:
     return ok(text, display=_display(said), images=[found.block(data)], path=shown, **facts)
 
 
-async def _pdf(shown: str, file: _File, offset: int, limit: int) -> ToolRecord:
-    if file.data is None:
-        raise ToolError(
-            "INVALID_PARAM", f"{shown} is a PDF over {converter.MAX_PDF // 1_000_000} MB. Use pdftotext in Bash."
-        )
-    texts, total = await converter.pdf_pages(file.data, offset, limit, room=PAGE_BYTES - 2000)
+async def _pdf(shown: str, data: bytes | None, offset: int, limit: int) -> ToolRecord:
+    if data is None:
+        said = f"{shown} is a PDF over {converter.MAX_PDF // 1_000_000} MB. Use pdftotext in Bash."
+        raise ToolError("INVALID_PARAM", said)
+    texts, total = await converter.pdf_pages(data, offset, limit, room=PAGE_BYTES - 2000)
     titled = [(f"# page {offset + i}\n{t.strip() or '(no text on this page)'}", ()) for i, t in enumerate(texts)]
     return _parts(shown, "pages", titled, offset, limit, total)
 
@@ -252,11 +228,9 @@ def _parts(
 
 
 def _binary(shown: str, head: bytes) -> ToolError:
-    kind = media.kind_of(head)
-    what = f"binary ({kind})" if kind else "binary"
-    return ToolError(
-        "BINARY_FILE", f"{shown} is {what}, not text. Look at it with a command in Bash (file, xxd, strings)."
-    )
+    what = f"binary ({kind})" if (kind := media.kind_of(head)) else "binary"
+    said = f"{shown} is {what}, not text. Look at it with a command in Bash (file, xxd, strings)."
+    return ToolError("BINARY_FILE", said)
 
 
 def _display(summary: str) -> dict[str, Any]:
