@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.core.ports import Ask, Question, ToolRecord, ok
+from cowork.core.ports import Answer, Question, ToolRecord, ok
 from cowork.tools.base import ToolContext, flat, tool, touches_nothing
 
 MOST_QUESTIONS = 4
@@ -36,30 +37,23 @@ class AskItem(_AskNeeded, total=False):
 @tool("AskUser", effects=touches_nothing, line=lambda args, cwd: str(args["questions"][0]["question"]))
 async def ask_user(ctx: ToolContext, questions: Annotated[list[AskItem], "One to four"]) -> ToolRecord:
     if not 1 <= len(questions) <= MOST_QUESTIONS:
-        raise ToolError(
-            "INVALID_PARAM", f"`questions` must have 1 to {MOST_QUESTIONS} entries, it has {len(questions)}."
-        )
+        said = f"`questions` must have 1 to {MOST_QUESTIONS} entries, it has {len(questions)}."
+        raise ToolError("INVALID_PARAM", said)
     for number, item in enumerate(questions, 1):
         if not item["question"].strip():
             raise ToolError("INVALID_PARAM", f"Question {number} is empty. Say what you want to know.")
         if len(item.get("options", [])) > MOST_OPTIONS:
             raise ToolError("INVALID_PARAM", f"Question {number} has more than {MOST_OPTIONS} options. Offer fewer.")
     given: Json = {"questions": questions}
-    asked = Question(
-        "questions", "Questions", agent=ctx.agent, tool="AskUser", input=given, tool_use_id=ctx.tool_use_id
-    )
-    answer = await _person(ctx)(asked)
+    answer = await _put(ctx, Question("questions", "Questions", tool="AskUser", input=given))
     answers = [str(text) for text in answer.data.get("answers") or ()]
     if answer.choice == "no" or len(answers) != len(questions):
         why = f" and said: {answer.note}" if answer.note else ""
         return ok(f"The user did not answer{why}. Go on as you think best, or say what you need.", answers={})
     told = {item["question"]: text for item, text in zip(questions, answers, strict=True)}
     rows = "\n".join(f"- {question} → {text}" for question, text in told.items())
-    return ok(
-        f"The user answered:\n{rows}",
-        display={"kind": "text", "text": rows, "summary": flat(" · ".join(told.values()))},
-        answers=told,
-    )
+    display = {"kind": "text", "text": rows, "summary": flat(" · ".join(told.values()))}
+    return ok(f"The user answered:\n{rows}", display=display, answers=told)
 
 
 @tool("ExitPlan", effects=touches_nothing, line=lambda args, cwd: str(args["plan"]).strip("# ").split("\n")[0])
@@ -67,15 +61,7 @@ async def exit_plan(ctx: ToolContext, plan: Annotated[str, "The whole plan, as M
     if not plan.strip():
         raise ToolError("INVALID_PARAM", "`plan` is empty. Hand in the whole plan.")
     shown = {"kind": "markdown", "text": plan}
-    question = Question(
-        "plan",
-        "Go on with this plan?",
-        agent=ctx.agent,
-        display=shown,
-        options=("accept-edits", "ask"),
-        tool_use_id=ctx.tool_use_id,
-    )
-    answer = await _person(ctx)(question)
+    answer = await _put(ctx, Question("plan", "Go on with this plan?", display=shown, options=("accept-edits", "ask")))
     if answer.choice == "no":
         what = f"The user wants it changed: {answer.note}" if answer.note else "The user did not approve the plan."
         return ok(f"{what}\nNothing was changed. Revise the plan and hand it in again.", approved=False)
@@ -87,7 +73,7 @@ async def exit_plan(ctx: ToolContext, plan: Annotated[str, "The whole plan, as M
     return ok(said, approved=True, mode=mode, plan=edited)
 
 
-def _person(ctx: ToolContext) -> Ask:
+async def _put(ctx: ToolContext, question: Question) -> Answer:
     if ctx.ask is None:
         raise ToolError("EXECUTION_ERROR", "Nobody is there to ask. Go on as you think best, and say what you assumed.")
-    return ctx.ask
+    return await ctx.ask(replace(question, agent=ctx.agent, tool_use_id=ctx.tool_use_id))

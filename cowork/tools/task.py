@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from cowork.core.errors import ToolError
 from cowork.core.ports import AgentDef, Effect, TaskOrder, ToolRecord
-from cowork.tools.base import Param, ToolContext, tool
+from cowork.tools.base import Param, Precheck, ToolContext, tool
 
 DEFAULT_SUMMARY = "Summarize your findings concisely"
 GENERAL_PURPOSE = "general-purpose"
@@ -16,31 +16,22 @@ _MOST_SAID = 200  # characters about an agent
 SUBAGENT_BYTES = 4_096  # of a result of `subagent`
 
 
-def _check_task(args: Mapping[str, Any]) -> None:
-    for name in ("description", "prompt", "subagent_type"):
-        if args.get(name) is None:
-            raise ToolError("INVALID_PARAM", f"Invalid input: missing field `{name}`")
-        if _is_blank(args[name]):
-            raise ToolError("INVALID_PARAM", f"{name} cannot be empty")
-    _check_turns(args)
+_MISSING, _EMPTY = "Invalid input: missing field `{}`", "{} cannot be empty"
 
 
-def _check_subagent(args: Mapping[str, Any]) -> None:
-    if _is_blank(args.get("label")):
-        raise ToolError("INVALID_PARAM", "Invalid input: missing field `label`")
-    if _is_blank(args.get("task_prompt")):
-        raise ToolError("INVALID_PARAM", "task_prompt cannot be empty")
-    _check_turns(args)
+def _precheck(**needed: tuple[str, str]) -> Precheck:
+    """Checks parameters by what is said where one is absent, and where it is blank."""
 
+    def check(args: Mapping[str, Any]) -> None:
+        for name, (absent, blank) in needed.items():
+            value = args.get(name)
+            if value is None or (isinstance(value, str) and not value.strip()):
+                raise ToolError("INVALID_PARAM", (absent if value is None else blank).format(name))
+        turns = args.get("max_turns")
+        if isinstance(turns, int) and not isinstance(turns, bool) and not 1 <= turns <= MAX_TURNS:
+            raise ToolError("INVALID_PARAM", f"max_turns must be between 1 and {MAX_TURNS}")
 
-def _is_blank(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
-
-
-def _check_turns(args: Mapping[str, Any]) -> None:
-    turns = args.get("max_turns")
-    if isinstance(turns, int) and not isinstance(turns, bool) and not 1 <= turns <= MAX_TURNS:
-        raise ToolError("INVALID_PARAM", f"max_turns must be between 1 and {MAX_TURNS}")
+    return check
 
 
 def agents_list(offers: Iterable[tuple[AgentDef, Sequence[str]]], most: Collection[str] = ()) -> str:
@@ -52,7 +43,8 @@ def agents_list(offers: Iterable[tuple[AgentDef, Sequence[str]]], most: Collecti
         shown = dict.fromkeys((*names, *(f"mcp__{name}__*" for name in agent.named_servers)))
         has = "all but Task" if set(tools) == set(most) else ", ".join(shown) or "no tools"
         about = agent.description
-        lines.append(f"- {agent.name}: {about if len(about) <= _MOST_SAID else about[: _MOST_SAID - 1] + '…'} ({has})")
+        about = about if len(about) <= _MOST_SAID else about[: _MOST_SAID - 1] + "…"
+        lines.append(f"- {agent.name}: {about} ({has})")
     return "\n".join(lines)
 
 
@@ -63,7 +55,7 @@ def agents_list(offers: Iterable[tuple[AgentDef, Sequence[str]]], most: Collecti
     effects=lambda ctx, args: [Effect("delegate", str(args["subagent_type"]))],
     line=lambda args, cwd: str(args["description"]),
     aliases=("Agent",),
-    precheck=_check_task,
+    precheck=_precheck(description=(_MISSING, _EMPTY), prompt=(_MISSING, _EMPTY), subagent_type=(_MISSING, _EMPTY)),
 )
 async def task(
     ctx: ToolContext,
@@ -99,7 +91,7 @@ async def task(
     reads=True,
     effects=lambda ctx, args: [Effect("delegate", GENERAL_PURPOSE)],
     line=lambda args, cwd: str(args["label"]),
-    precheck=_check_subagent,
+    precheck=_precheck(label=(_MISSING, _MISSING), task_prompt=(_EMPTY, _EMPTY)),
 )
 async def subagent(
     ctx: ToolContext,

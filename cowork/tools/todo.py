@@ -30,20 +30,18 @@ async def todo_write(ctx: ToolContext, todos: Annotated[list[Todo], "The whole l
         raise ToolError("INVALID_PARAM", f"`content` of todo {', '.join(blank)} is empty. Say what is to be done.")
     active = [item["content"] for item in items if item["status"] == "in_progress"]
     if len(active) > 1:
-        raise ToolError(
-            "INVALID_PARAM",
-            f"At most one todo can be in_progress, {len(active)} are: {'; '.join(active)}. "
-            "The list was not changed. Keep one and set the others to pending or completed.",
-        )
+        said = f"At most one todo can be in_progress, {len(active)} are: {'; '.join(active)}. The list was not changed."
+        raise ToolError("INVALID_PARAM", f"{said} Keep one and set the others to pending or completed.")
     ctx.state.todos = items
     ctx.emit(TodoUpdated(tuple(items)))
     done = sum(item["status"] == "completed" for item in items)
-    now = next((item["content"] for item in items if item["status"] == "in_progress"), "")
     following = next((item["content"] for item in items if item["status"] == "pending"), "")
-    state = (now and f"Now: {now}.", following and f"Next: {following}.", items and "All done.", "The list is empty.")
-    said = next(filter(None, state))
-    return ok(
-        f"Todo list saved, {done} of {len(items)} done. {said}",
-        display={"kind": "todos", "todos": items, "summary": f"{done} of {len(items)} done"},
-        todos=items,
-    )
+    if active:
+        said = f"Now: {active[0]}."
+    elif following:
+        said = f"Next: {following}."
+    else:
+        said = "All done." if items else "The list is empty."
+    count = f"{done} of {len(items)} done"
+    display = {"kind": "todos", "todos": items, "summary": count}
+    return ok(f"Todo list saved, {count}. {said}", display=display, todos=items)

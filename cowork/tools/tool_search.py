@@ -29,7 +29,11 @@ async def tool_search(
     limit: Annotated[int, Param("Most definitions", minimum=1, maximum=_MOST_FOUND)] = 5,
 ) -> ToolRecord:
     deferred = ctx.deferred()
-    found = _chosen(deferred, query) if query.startswith("select:") else ranked(deferred, query)[:limit]
+    if query.startswith("select:"):
+        names = {name.strip() for name in query.removeprefix("select:").split(",")}
+        found = [one for one in deferred if one.name in names or _short(one.name) in names][:_MOST_FOUND]
+    else:
+        found = rank(deferred, query)[:limit]
     if not found:
         near = ", ".join(tool.name for tool in deferred[:10])
         return ok(f"No tool fits. Try other words{f'; there are {near} …' if near else ''}.", tools=[])
@@ -70,7 +74,9 @@ def catalogue(tools: Sequence[Tool]) -> str:
     lines = [f"{one.name}: {_summary(one.description)}" for one in tools]
     groups: dict[str, list[str]] = {}
     for one in tools:
-        groups.setdefault(_group(one.name), []).append(_short(one.name))
+        kind, *rest = one.name.split("__")
+        group = f"mcp__{rest[0]}__*" if len(rest) > 1 and kind == "mcp" else "others"
+        groups.setdefault(group, []).append(_short(one.name))
     if sum(map(len, lines)) > _MOST_CATALOGUE:
         lines = [f"{group}: {', '.join(names)}" for group, names in groups.items()]
     if sum(map(len, lines)) > _MOST_CATALOGUE:
@@ -84,36 +90,26 @@ def catalogue(tools: Sequence[Tool]) -> str:
     return text if len(text) <= _MOST_CATALOGUE * 1.2 else f"{len(tools)} tools of {len(groups)} servers"
 
 
-def ranked(tools: Sequence[Tool], query: str) -> list[Tool]:
+def rank(tools: Sequence[Tool], query: str) -> list[Tool]:
     """The tools that fit, best first: words of the name weigh most, and of equals the earlier comes first."""
     wanted = set(_WORD.findall(query.casefold()))
-    scores = []
-    for place, one in enumerate(tools):
-        name, about = set(_words(one.name)), set(_words(one.description))
-        score = sum(3 * _fits(word, name) + _fits(word, about) for word in wanted)
-        if score:
-            scores.append((-score, place, one))
-    return [one for _, _, one in sorted(scores, key=lambda row: row[:2])]
+
+    def score(one: Tool) -> float:
+        name, about = _words(one.name), _words(one.description)
+        return sum(3 * _fit(word, name) + _fit(word, about) for word in wanted)
+
+    scores = [(score(one), one) for one in tools]
+    return [one for points, one in sorted(scores, key=lambda row: -row[0]) if points]
 
 
-def _chosen(tools: Sequence[Tool], query: str) -> list[Tool]:
-    names = {name.strip() for name in query.removeprefix("select:").split(",")}
-    return [one for one in tools if one.name in names or _short(one.name) in names][:_MOST_FOUND]
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", text).casefold()))
 
 
-def _fits(word: str, words: set[str]) -> float:
+def _fit(word: str, words: set[str]) -> float:
     if word in words:
         return 1.0
     return 0.5 if any(w.startswith(word) or word.startswith(w) for w in words if len(w) > 3) else 0.0
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", text).casefold().replace("_", " "))
-
-
-def _group(name: str) -> str:
-    parts = name.split("__")
-    return f"mcp__{parts[1]}__*" if len(parts) > 2 and parts[0] == "mcp" else "others"
 
 
 def _short(name: str) -> str:
