@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.run import COWORK, line, until_request
 from cowork.app.mcp.processes import start_server
 from cowork.mcp.client import McpClient
-from cowork.mcp.entries import entry_of, filled
+from cowork.mcp.entries import entry_of, fill
 from cowork.mcp.stdio import StdioChannel
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
@@ -52,7 +52,7 @@ async def memory(count: int = IDLE) -> tuple[float, float]:
 
     tree, clients = TreeState(Path("/tmp")), []
     environ = {"PATH": os.environ["PATH"]}
-    entry = filled(entry_of("s", RAW, "user"), environ)
+    entry = fill(entry_of("s", RAW, "user"), environ)
 
     async def connect() -> None:
         channel = StdioChannel(lambda: start_server(entry, tree, Path("/"), environ))

@@ -22,7 +22,7 @@ with later(__name__):  # each command loads what it uses
     from cowork.app.project import load_project
     from cowork.core.git import project_root
     from cowork.extensions.importing import servers_elsewhere
-    from cowork.mcp.entries import entry_of, filled
+    from cowork.mcp.entries import entry_of, fill
 
 mcp = CommandGroup(
     """MCP servers: tools that other programs bring.
@@ -149,7 +149,7 @@ def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
     found, _ = _configured(cwd, trust=trust)
     if name not in found:
         raise UserError(f"There is no MCP server {name!r}.", "cowork mcp list shows those there are.")
-    kept = servers.KeptTokens(filled(found[name], os.environ), os.environ)
+    kept = servers.KeptTokens(fill(found[name], os.environ), os.environ)
     row(f"logged out of {name}" if kept.get() else f"you were not logged in to {name}")
     kept.put({})
 

@@ -69,7 +69,7 @@ def schema_of(tool: Json) -> Json:
 
 
 @frozen
-class Said:
+class ServerContent:
     """A result or a resource as a model can read it."""
 
     text: str
@@ -78,19 +78,19 @@ class Said:
     structured: Any = None
 
 
-def said_in(result: Json) -> Said:
+def result_content(result: Json) -> ServerContent:
     """The result of a call, as text and images for the model."""
     texts, images = _blocks(_list_in(result, "content"))
     structured = result.get("structuredContent")
     if structured is not None and not texts:
         texts.append(json.dumps(structured, ensure_ascii=False, indent=1))
-    return Said("\n\n".join(texts), tuple(images), result.get("isError") is True, structured)
+    return ServerContent("\n\n".join(texts), tuple(images), result.get("isError") is True, structured)
 
 
-def said_by_resource(result: Json) -> Said:
+def resource_content(result: Json) -> ServerContent:
     """What a resource holds."""
     texts, images = _blocks({"type": "resource", "resource": part} for part in _list_in(result, "contents"))
-    return Said("\n\n".join(texts), tuple(images))
+    return ServerContent("\n\n".join(texts), tuple(images))
 
 
 def prompt_text(result: Json) -> str:

@@ -31,6 +31,8 @@ _KINDS: Mapping[str, str] = {
     "timeout": _NUMBER, "alwaysLoad": _FLAG, "disabled": _FLAG, "box": _FLAG, "writable": _LIST, "network": _FLAG,
     "oauth": _TABLE,
 }  # fmt: skip
+_FILLED = [key for key, kind in _KINDS.items() if kind in (_TEXT, _LIST, _TABLE) and key != "type"]
+_FLAGS = {"always_load": "alwaysLoad", "box": "box", "network": "network"}
 
 
 @frozen
@@ -125,44 +127,34 @@ def entry_of(name: str, raw: Any, scope: Scope, where: str = "") -> ServerEntry:
     return ServerEntry(name, scope, raw, where, disabled=bool(raw.get("disabled")))
 
 
-def filled(entry: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
+def fill(entry: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
     """The entry with `${VAR}` and `${VAR:-default}` replaced; what is not set stays as it is written, and is named."""
     missing: dict[str, None] = {}
 
-    def fill(text: object) -> str:
-        def value(found: re.Match[str]) -> str:
-            name, default = found.group(1), found.group(2)
-            given = None if entry.scope in ("project", "agent") and _OURS.match(name) else environ.get(name)
-            if given is None and default is None:
-                missing[name] = None
-                return found.group()
-            return given if given else default if default is not None else ""
+    def value_of(found: re.Match[str]) -> str:
+        name, default = found.group(1), found.group(2)
+        given = None if entry.scope in ("project", "agent") and _OURS.match(name) else environ.get(name)
+        if given is None and default is None:
+            missing[name] = None
+            return found.group()
+        return given or default or ""
 
-        return _VARIABLE.sub(value, str(text))
+    def filled(given: Any) -> Any:
+        if isinstance(given, dict):
+            return {str(name): filled(value) for name, value in given.items()}
+        return tuple(map(filled, given)) if isinstance(given, list) else _VARIABLE.sub(value_of, str(given))
 
     raw = entry.raw
-    headers = {str(name): fill(value) for name, value in raw.get("headers", {}).items()}
+    texts = {key: filled(raw[key]) for key in _FILLED if key in raw}
+    headers, url = texts.get("headers", {}), texts.get("url", "")
     if bad := [name for name, value in headers.items() if not _HEADER.fullmatch(name + value) or ":" in name]:
         raise UserError(f"MCP server {entry.name}: the header {bad[0][:40]!r} holds characters a header cannot have.")
-    url = fill(raw.get("url", ""))
     if url and not _is_address(url):
         raise UserError(f"MCP server {entry.name}: {url[:100]} is no http:// or https:// address.")
-    return replace(
-        entry,
-        command=fill(raw.get("command", "")) if not url else "",
-        args=tuple(map(fill, raw.get("args", ()))),
-        env={str(name): fill(value) for name, value in raw.get("env", {}).items()},
-        cwd=fill(raw.get("cwd", "")),
-        url=url,
-        headers=headers,
-        timeout=float(raw.get("timeout", 0)) / 1000,
-        always_load=bool(raw.get("alwaysLoad")),
-        box=bool(raw.get("box")),
-        writable=tuple(map(fill, raw.get("writable", ()))),
-        network=bool(raw.get("network")),
-        oauth={str(name): fill(value) for name, value in raw.get("oauth", {}).items()},
-        missing=tuple(missing),
-    )
+    texts["command"] = "" if url else texts.get("command", "")
+    flags: Json = {name: bool(raw.get(key)) for name, key in _FLAGS.items()}
+    timeout = float(raw.get("timeout", 0)) / 1000
+    return replace(entry, **texts, **flags, timeout=timeout, missing=tuple(missing))
 
 
 def _is_address(url: str) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import count
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cowork.core.blocks import Json
@@ -19,6 +19,9 @@ from cowork.http.sse import SseParser
 from cowork.mcp import protocol
 from cowork.mcp.protocol import MODERN, Background, Channel, LoginNeeded, McpError, ServerGone, SessionEnded
 
+if TYPE_CHECKING:
+    from cowork.mcp.oauth import OAuth
+
 _ACCEPT = "application/json, text/event-stream"
 _RESUMES = 5  # of one stream that broke off
 _RETRY_S = 1.0  # before that, where the server does not say
@@ -26,13 +29,6 @@ _GOODBYE_S = 2.0
 _LISTEN_S = 2.0
 _LOGINS = 3  # for one request
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-
-
-class Authorizer(Protocol):
-    """Keeps the token of a server."""
-
-    async def token(self) -> str: ...  # empty where there is none
-    async def challenged(self, status: int, challenge: str, refused: str) -> bool: ...  # whether there is another token
 
 
 class _Events(SseParser):
@@ -55,7 +51,7 @@ class HttpChannel(Channel):
 
     remote = True
 
-    def __init__(self, url: str, headers: Mapping[str, str], auth: Authorizer | None = None) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], auth: OAuth | None = None) -> None:
         super().__init__(self._post_soon)  # for what the server asks and tells; each request has an answer of its own
         self.host = urlsplit(url).netloc.rpartition("@")[2]
         self._auth = auth
@@ -148,7 +144,7 @@ class HttpChannel(Channel):
             refused = await self._refusal(response)
             if not wanted:
                 raise refused
-            if logins == _LOGINS or not (self._auth and await self._auth.challenged(response.status, challenge, token)):
+            if logins == _LOGINS or not (self._auth and await self._auth.renew(response.status, challenge, token)):
                 raise LoginNeeded(f"{self.host} {'refuses every token' if logins else 'wants a login'}")
         raise AssertionError  # the last try returns or raises
 

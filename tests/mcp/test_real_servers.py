@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cowork.mcp import servers as module
-from cowork.mcp.content import said_in
-from cowork.mcp.entries import entry_of, filled
+from cowork.mcp.content import result_content
+from cowork.mcp.entries import entry_of, fill
 from cowork.mcp.protocol import McpError
 from cowork.mcp.servers import Server
 from tests.mcp.conftest import Stage, children_of, need, until
@@ -36,14 +36,14 @@ def opened(stage: Stage, name: str, *arguments: str) -> Server:
     words = [str(own)] if own.exists() else [str(NODE), str(program)]
     env = {"MEMORY_FILE_PATH": str(stage.folder / "m")}
     raw = {"command": words[0], "args": [*words[1:], *arguments], "env": env}
-    server = Server(filled(entry_of(name, raw, "user"), stage.environ), stage.server("unused")._ports)
+    server = Server(fill(entry_of(name, raw, "user"), stage.environ), stage.server("unused")._ports)
     stage.open.append(server)
     return server
 
 
 async def text_of(stage: Stage, server: Server, tool: str, heard: list[str] | None = None, **arguments: Any) -> str:
     lines = heard if heard is not None else []
-    return said_in(await server.call(tool, arguments, lines.append, stage.elicit)).text
+    return result_content(await server.call(tool, arguments, lines.append, stage.elicit)).text
 
 
 async def test_everything_is_called_with_progress_cancelled_killed_and_started_again(

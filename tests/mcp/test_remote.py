@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from cowork.mcp.client import McpClient
-from cowork.mcp.content import said_in
-from cowork.mcp.entries import entry_of, filled
+from cowork.mcp.content import result_content
+from cowork.mcp.entries import entry_of, fill
 from cowork.mcp.http import HttpChannel
 from cowork.mcp.oauth import OAuth
 from cowork.mcp.protocol import LEGACY, MODERN, LoginNeeded, McpError, ServerGone
@@ -39,7 +39,7 @@ async def test_a_call_is_answered_in_a_stream_with_its_progress(era: str) -> Non
         client, heard = await connected(server), list[str]()
         assert client.facts.version == (MODERN if era == "modern" else LEGACY[0])
         assert [tool["name"] for tool in await client.tools()] == ["echo", "slow", "broken"]
-        assert said_in(await client.call("echo", {"text": "hi"}, heard.append)).text == "echo: hi"
+        assert result_content(await client.call("echo", {"text": "hi"}, heard.append)).text == "echo: hi"
         await client.aclose()
         ((headers, _),) = server.calls("tools/call")
         said = {name.lower(): value for name, value in headers.items()}
@@ -59,7 +59,7 @@ async def test_a_cancelled_call_leaves_its_stream_and_says_so_where_that_is_need
         call.cancel()
         await asyncio.wait([call])
         await until(server.closed.is_set)
-        assert said_in(await client.call("echo", {"text": "on"})).text == "echo: on"
+        assert result_content(await client.call("echo", {"text": "on"})).text == "echo: on"
         await client.aclose()
         assert bool(server.calls("notifications/cancelled")) == (era == "legacy")
 
@@ -67,7 +67,7 @@ async def test_a_cancelled_call_leaves_its_stream_and_says_so_where_that_is_need
 async def test_a_stream_that_broke_off_is_taken_up_in_a_legacy_session_and_lost_in_none() -> None:
     with remote(era="legacy") as server:
         client = await connected(server)
-        assert said_in(await client.call("broken", {})).text == "taken up"
+        assert result_content(await client.call("broken", {})).text == "taken up"
         await client.aclose()
     with remote() as server:
         client = await connected(server)
@@ -90,21 +90,21 @@ async def test_a_legacy_server_tells_of_changes_and_a_session_it_forgot_is_known
 
 async def test_calls_side_by_side_begin_a_forgotten_session_anew_once(tmp_path: Path) -> None:
     with remote(era="legacy") as server:
-        entry = filled(entry_of("far", {"url": server.url}, "user"), {})
+        entry = fill(entry_of("far", {"url": server.url}, "user"), {})
         cache = ListCache(None, {}, lambda path, text: None)
         ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
         one = Server(entry, ports)
         await one.connected()
         server.sessions += 1
         said = await asyncio.gather(*(one.call("echo", {"text": str(n)}, print, elicit) for n in range(4)))
-        assert [said_in(result).text for result in said] == [f"echo: {n}" for n in range(4)]
+        assert [result_content(result).text for result in said] == [f"echo: {n}" for n in range(4)]
         assert len(server.calls("initialize")) == 2
         await one.close()
 
 
 async def test_a_call_under_way_when_the_server_is_switched_off_says_so() -> None:
     with remote(era="legacy") as server:
-        entry = filled(entry_of("far", {"url": server.url}, "user"), {})
+        entry = fill(entry_of("far", {"url": server.url}, "user"), {})
         cache = ListCache(None, {}, lambda path, text: None)
         ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
         one, heard = Server(entry, ports), list[str]()
@@ -163,14 +163,14 @@ async def test_a_login_proves_itself_and_its_token_is_refreshed_without_anybody(
             await browse(url)
 
         client = await connected(server, OAuth(server.url, {}, store, person))
-        assert said_in(await client.call("echo", {"text": "in"})).text == "echo: in"
+        assert result_content(await client.call("echo", {"text": "in"})).text == "echo: in"
         forms = [body for _, path, _, body in server.asked if path == "/token"]
         assert (forms[0]["grant_type"], forms[0]["resource"]) == ("authorization_code", server.url)
         assert {form["grant_type"] for form in forms[1:]} == {"refresh_token"}
         assert (len(opened), server.refreshed > 0, store.kept["scope"]) == (1, True, "use")
         store.kept["expires_at"] = time.time() + 3600
         server.tokens.clear()  # revoked at the server: the refusal makes it refresh
-        assert said_in(await client.call("echo", {"text": "still"})).text == "echo: still"
+        assert result_content(await client.call("echo", {"text": "still"})).text == "echo: still"
         assert len(opened) == 1
         await client.aclose()
 

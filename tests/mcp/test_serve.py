@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from cowork.mcp.client import McpClient
-from cowork.mcp.content import said_in
-from cowork.mcp.entries import entry_of, filled
+from cowork.mcp.content import result_content
+from cowork.mcp.entries import entry_of, fill
 from cowork.mcp.protocol import LEGACY, MODERN, McpError
 from tests.fakes.command import COWORK, Command
 from tests.mcp.conftest import Stage, need
@@ -47,7 +47,7 @@ def set_up(tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture
 async def served(stage: Stage, tmp_path: Path) -> AsyncIterator[McpClient]:
     """A client of it."""
-    entry = filled(entry_of("cowork", set_up(tmp_path), "user"), stage.environ)
+    entry = fill(entry_of("cowork", set_up(tmp_path), "user"), stage.environ)
     client = McpClient(stage.channel(entry), elicit=stage.elicit)
     await client.connect()
     yield client
@@ -63,9 +63,9 @@ async def test_calls_are_answered_side_by_side_and_refused_with_words(served: Mc
     read, found = await asyncio.gather(
         served.call("Read", {"file_path": "hay.txt"}), served.call("Grep", {"pattern": "needle"})
     )
-    assert "a needle" in said_in(read).text
-    assert "hay.txt" in said_in(found).text
-    assert said_in(await served.call("Read", {"file_path": "absent"})).failed
+    assert "a needle" in result_content(read).text
+    assert "hay.txt" in result_content(found).text
+    assert result_content(await served.call("Read", {"file_path": "absent"})).failed
     with pytest.raises(McpError, match="There is no tool 'Bash'"):
         await served.call("Bash", {"command": "true"})
     with pytest.raises(McpError, match="`arguments` must be an object"):
@@ -75,7 +75,7 @@ async def test_calls_are_answered_side_by_side_and_refused_with_words(served: Mc
 async def test_task_sends_out_a_child_and_tells_its_progress(served: McpClient) -> None:
     heard: list[str] = []
     order = {"description": "find it", "prompt": "Where is the needle?", "subagent_type": "explore"}
-    said = said_in(await served.call("Task", order, heard.append))
+    said = result_content(await served.call("Task", order, heard.append))
     assert "The needle is in hay.txt." in said.text
     assert any("explore-1: Grep" in line for line in heard)
 
@@ -103,7 +103,7 @@ async def test_a_client_of_the_stateless_revision_is_served_too(stage: Stage, se
     served._channel.version = MODERN
     facts = await served._discover()
     assert facts.version == MODERN
-    assert said_in(await served.call("Grep", {"pattern": "needle"})).text
+    assert result_content(await served.call("Grep", {"pattern": "needle"})).text
 
 
 # Run by the Python that has the reference client; prints what it saw as JSON.

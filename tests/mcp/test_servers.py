@@ -18,8 +18,8 @@ import pytest
 
 from cowork.core.workspace import Workspace
 from cowork.mcp import servers as module
-from cowork.mcp.content import said_in
-from cowork.mcp.entries import entry_of, filled
+from cowork.mcp.content import result_content
+from cowork.mcp.entries import entry_of, fill
 from cowork.mcp.protocol import McpError, ServerGone
 from cowork.mcp.servers import ListCache, Server, ServerLists
 from cowork.permissions.sandbox.box import Sandbox
@@ -32,7 +32,7 @@ def quiet(text: str) -> None:
 
 
 async def echo(stage: Stage, server: Server, text: str) -> str:
-    return said_in(await server.call("echo", {"text": text}, quiet, stage.elicit)).text
+    return result_content(await server.call("echo", {"text": text}, quiet, stage.elicit)).text
 
 
 async def test_nothing_starts_before_it_is_needed_and_then_once(stage: Stage) -> None:
@@ -104,13 +104,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from cowork.app.mcp.processes import start_server
-from cowork.mcp.entries import entry_of, filled
+from cowork.mcp.entries import entry_of, fill
 from cowork.tools.base import TreeState
 async def main():
     raw = {"command": sys.executable, "args": ["-I", "-S", sys.argv[1], '{"evil": "leaves children"}'],
            "env": {"FAKE_TRACE": sys.argv[2]}}
     tree = TreeState(scratch=Path("/tmp"))
-    server = await start_server(filled(entry_of("x", raw, "user"), {}), tree, Path("/"), {"PATH": "/usr/bin:/bin"})
+    server = await start_server(fill(entry_of("x", raw, "user"), {}), tree, Path("/"), {"PATH": "/usr/bin:/bin"})
     server.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"server/discover"}\\n')
     await server.stdout.readline()
     print("up", flush=True)
@@ -168,10 +168,10 @@ async def test_a_server_in_a_box_writes_only_where_its_entry_says(stage: Stage) 
         raw = {**raw_entry(), "box": True, "writable": [str(allowed)], "env": {"FAKE_TRACE": str(place / "trace")}}
         raw["command"] = "/usr/bin/python3"  # boxes see neither every Python nor every place a clone may lie in
         raw["args"] = ["-I", "-S", shutil.copy(FAKE, stage.folder)]
-        server = Server(filled(entry_of("boxed", raw, "user"), stage.environ), stage.server("unused")._ports)
+        server = Server(fill(entry_of("boxed", raw, "user"), stage.environ), stage.server("unused")._ports)
         stage.open.append(server)
         if works:
-            assert said_in(await server.call("echo", {"text": "hi"}, quiet, stage.elicit)).text == "echo: hi"
+            assert result_content(await server.call("echo", {"text": "hi"}, quiet, stage.elicit)).text == "echo: hi"
             assert "started" in (place / "trace").read_text()
         else:
             with pytest.raises(McpError, match="Read-only file system"):
@@ -193,7 +193,7 @@ async def test_a_box_of_a_server_that_could_not_be_made_is_made_again(stage: Sta
         raw = {**raw_entry(), "box": True, "command": "/usr/bin/python3"}
         raw["args"] = ["-I", "-S", shutil.copy(FAKE, stage.folder)]
         tried.clear()
-        stage.open.append(Server(filled(entry_of("boxed", raw, "user"), stage.environ), stage.server("unused")._ports))
+        stage.open.append(Server(fill(entry_of("boxed", raw, "user"), stage.environ), stage.server("unused")._ports))
         return stage.open[-1]
 
     stage.tree.wrap_server = hides_what_is_gone

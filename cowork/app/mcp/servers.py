@@ -21,8 +21,8 @@ from cowork.core.hygiene import visible_line
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Ask, Emit
 from cowork.engine.loop import Agent, Prompt
-from cowork.mcp.content import cut_text, said_by_resource
-from cowork.mcp.entries import ServerEntry, entries_of, entry_of, filled, read_file, strongest
+from cowork.mcp.content import cut_text, resource_content
+from cowork.mcp.entries import ServerEntry, entries_of, entry_of, fill, read_file, strongest
 from cowork.mcp.protocol import Channel, McpError
 from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
 from cowork.private_files import write_private
@@ -65,7 +65,7 @@ class McpRun:
         usable = {}
         for name, entry in entries.items():
             try:
-                usable[name] = filled(entry, self.place.environ)
+                usable[name] = fill(entry, self.place.environ)
             except UserError as error:
                 self.problems.append(error.message)
         return usable
@@ -92,7 +92,7 @@ class McpRun:
             self._notice(problem, "warning")
         for entry in entries:
             if entry.name not in self.servers:
-                self.servers.add(filled(entry, self.place.environ))
+                self.servers.add(fill(entry, self.place.environ))
         named = [name for name in definition.named_servers if name in self.servers]
         async with self._settling:
             named = [name for name in named if await self._approved(self.servers[name])]
@@ -118,7 +118,7 @@ class McpRun:
             if name not in usable:
                 continue
             try:
-                said = said_by_resource(await usable[name].read(uri, elicit_by(self._ask, "main", name)))
+                said = resource_content(await usable[name].read(uri, elicit_by(self._ask, "main", name)))
             except McpError as error:
                 self._notice(f"@{name}:{uri} was not read: the MCP server {error}.", "warning")
                 continue

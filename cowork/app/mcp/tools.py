@@ -12,7 +12,15 @@ from cowork.core.errors import ToolError
 from cowork.core.format import plural
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Ask, Effect, Question, ToolRecord, failed, ok
-from cowork.mcp.content import Said, cut_text, one_liner, said_by_resource, said_in, schema_of, tool_name
+from cowork.mcp.content import (
+    ServerContent,
+    cut_text,
+    one_liner,
+    resource_content,
+    result_content,
+    schema_of,
+    tool_name,
+)
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import Elicit, LoginNeeded, McpError
 from cowork.mcp.servers import Server
@@ -49,7 +57,7 @@ def _tool(server: Server, definition: Json) -> Tool:
             raise ToolError("NOT_FOUND", f"The MCP server {server.name} has no tool {theirs!r} any more.")
         elicit = elicit_by(ctx.ask, ctx.agent, server.name)
         try:
-            said = said_in(await server.call(theirs, args, ctx.output, elicit))
+            said = result_content(await server.call(theirs, args, ctx.output, elicit))
         except McpError as error:
             raise _failure(server, error) from error
         return _record(server, said)
@@ -57,7 +65,7 @@ def _tool(server: Server, definition: Json) -> Tool:
     return Tool(name, about, schema_of(definition), run, lambda ctx, args: effects)
 
 
-def _record(server: Server, said: Said) -> ToolRecord:
+def _record(server: Server, said: ServerContent) -> ToolRecord:
     data: Json = {"server": server.name} | ({} if said.structured is None else {"structured": said.structured})
     if said.failed:
         return failed("EXECUTION_ERROR", said.text or "It failed and said nothing.", **data)
@@ -106,7 +114,7 @@ def resource_tools(usable: Callable[[], Mapping[str, Server]]) -> list[Tool]:
         """Read a resource of an MCP server."""
         one = _named(usable(), server)
         try:
-            said = said_by_resource(await one.read(uri, elicit_by(ctx.ask, ctx.agent, one.name)))
+            said = resource_content(await one.read(uri, elicit_by(ctx.ask, ctx.agent, one.name)))
         except McpError as error:
             raise _failure(one, error) from error
         return _record(one, replace(said, text=said.text or "(empty)"))
