@@ -91,12 +91,6 @@ def match_commands(commands: Iterable[Command], query: str) -> list[Item]:
     return [Item(f"/{c.name}", f"{c.arguments}  {c.help}".strip(), "command", not c.arguments) for c in found]
 
 
-def match_words(words: Iterable[str], query: str) -> list[Item]:
-    query = query.lower()
-    found = sorted((w for w in words if query in w.lower()), key=lambda word: not word.lower().startswith(query))
-    return [Item(w, "", "argument") for w in found[:_LIMIT] if w.lower() != query or len(found) > 1]
-
-
 class FileIndex:
     """Paths prepared for search: the shortest first, so that scans can stop early."""
 
@@ -158,44 +152,31 @@ class Completer:
         self._index = FileIndex(())
         self._indexed_at = -1e9
         self._task: asyncio.Task[None] | None = None
-        self._silent = False
         self._draft = ""
         composer.buffer.on_text_changed += lambda _: self._update()
-        composer.buffer.on_cursor_position_changed += lambda _: self._moved()
+        composer.buffer.on_cursor_position_changed += lambda _: self._check_place()
 
     def quiet(self, change: Callable[[], object]) -> None:
         """Change the text without offering anything for it."""
-        self._silent = True
-        try:
-            change()
-        finally:
-            self._silent = False
+        change()
         self._forget()
 
-    def enter(self) -> bool:
-        """Enter with the menu open: take the item; True when the line should be sent as well."""
-        item, searching = self.menu.chosen, self.searching
-        is_whole = item is not None and self._before.endswith(item.text)
-        self.accept()
-        return item is None or (not searching and (is_whole or (item.kind == "command" and item.final)))
-
-    def accept(self) -> None:
-        """Put the chosen item into the input."""
-        item, start, searching = self.menu.chosen, self.menu.start, self.searching
+    def accept(self) -> bool:
+        """Put the chosen item into the input; True when Enter should send the line as well."""
+        item, buffer = self.menu.chosen, self._composer.buffer
         if item is None:
-            return
-        self.searching = False
-        goes_on = item.text.endswith(("/", ":"))
-
-        def insert() -> None:
-            buffer = self._composer.buffer
-            buffer.delete_before_cursor(start)
-            space = "" if goes_on or buffer.document.text_after_cursor.startswith(" ") else " "
-            buffer.insert_text(item.text + space)
-
-        self.quiet((lambda: self._composer.set(item.text)) if searching else insert)
-        if not searching and (goes_on or (item.kind == "command" and not item.final)):
+            return True
+        if self.searching:
+            self.searching = False
+            self.quiet(lambda: self._composer.set(item.text))
+            return False
+        start, goes_on, is_whole = self.menu.start, item.text.endswith(("/", ":")), self._before.endswith(item.text)
+        buffer.delete_before_cursor(start)
+        space = "" if goes_on or buffer.document.text_after_cursor.startswith(" ") else " "
+        self.quiet(lambda: buffer.insert_text(item.text + space))
+        if goes_on or not item.final:
             self._update()
+        return is_whole or (item.kind == "command" and item.final)
 
     def close(self) -> bool:
         """Close the menu or the search; False when there was nothing to close."""
@@ -217,8 +198,6 @@ class Completer:
         return self._composer.buffer.document.text_before_cursor
 
     def _update(self) -> None:
-        if self._silent:
-            return
         if self.searching:
             query = self._composer.text.lower()
             found = dict.fromkeys(entry for entry in reversed(self._composer.history.entries) if query in entry.lower())
@@ -233,8 +212,9 @@ class Completer:
         elif context is not None:
             self._offer_commands(context)
 
-    def _moved(self) -> None:
-        if not self._silent and not self.searching and self.menu.items and context_of(self._before) is None:
+    def _check_place(self) -> None:
+        """Close the menu when the cursor leaves what it is about."""
+        if not self.searching and self.menu.items and context_of(self._before) is None:
             self._forget()
 
     def _offer_commands(self, context: Context) -> None:
@@ -242,9 +222,13 @@ class Completer:
         if context.kind == "command":
             self.menu = Menu(match_commands(commands, context.query), len(context.query) + 1)
             return
-        command = next((c for c in commands if c.name == context.command), None)
-        words = list(command.choices()) if command is not None and command.choices is not None else []
-        self.menu = Menu(match_words(words, context.query), len(context.query))
+        query = context.query.lower()
+        words = [
+            w for c in commands if c.name == context.command and c.choices for w in c.choices() if query in w.lower()
+        ]
+        words.sort(key=lambda word: not word.lower().startswith(query))
+        offered = [word for word in words[:_LIMIT] if word.lower() != query or len(words) > 1]
+        self.menu = Menu([Item(word, "", "argument") for word in offered], len(context.query))
 
     async def _offer_paths(self, context: Context) -> None:
         found = await self._host.resources(context.query)
