@@ -10,7 +10,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cowork.core import events
@@ -145,10 +145,6 @@ class TaskRow:
 
     def to_dict(self) -> Json:
         return {"id": self.id, **asdict(self)}
-
-    def to_list(self) -> list[Any]:
-        """For the index, which holds many and knows the rest."""
-        return list(astuple(self)[1:-1])
 
     @classmethod
     def of(cls, event: events.AgentStarted, session_id: str) -> TaskRow:

@@ -8,18 +8,8 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 
+from cowork.core import events
 from cowork.core.blocks import Image, Json, Text, Thinking, ToolUse, blocks_to_list
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    ContextCompacted,
-    Event,
-    PromptAdded,
-    ReplyAdded,
-    SessionStarted,
-    ToolEnded,
-    TurnEnded,
-)
 from cowork.core.format import money
 from cowork.core.hygiene import ascii_json, visible
 from cowork.core.transcript import fold
@@ -37,16 +27,16 @@ _MARKUP = re.compile(f"{_CODE.pattern}|<")
 class Story:
     """The events of a session that rewinding left, and what belongs to what. Costs are of everything."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
-        history = list(events)
+    def __init__(self, history: Iterable[events.Event]) -> None:
+        history = list(history)
         self.spent = totals(history)
         self.events = surviving(history)
-        self.results = {(e.agent, e.tool_use_id): e for e in self.events if isinstance(e, ToolEnded)}
-        self.starts = [e for e in self.events if isinstance(e, AgentStarted)]
-        self.sent: dict[tuple[str, str], list[AgentStarted]] = {}  # by who sent them out, and with which call
+        self.results = {(e.agent, e.tool_use_id): e for e in self.events if isinstance(e, events.ToolEnded)}
+        self.starts = [e for e in self.events if isinstance(e, events.AgentStarted)]
+        self.sent: dict[tuple[str, str], list[events.AgentStarted]] = {}  # by who sent them out, and with which call
         for start in self.starts:
             self.sent.setdefault((start.parent, start.tool_use_id), []).append(start)
-        self._ends = {e.agent: e.status for e in self.events if isinstance(e, AgentEnded)}
+        self._ends = {e.agent: e.status for e in self.events if isinstance(e, events.AgentEnded)}
 
     def end_of(self, agent: str) -> str:
         """How a child ended."""
@@ -57,24 +47,24 @@ class Story:
         return [{"role": m.role, "content": blocks_to_list(m.content)} for m in fold(self.events, agent).messages()]
 
 
-def about(events: Sequence[Event]) -> Json:
+def about(history: Sequence[events.Event]) -> Json:
     """What a session was, in a few words."""
-    started = next((e for e in events if isinstance(e, SessionStarted)), SessionStarted())
-    prompt = next((e for e in events if isinstance(e, PromptAdded) and e.agent == MAIN), PromptAdded())
-    replies = [e.model for e in events if isinstance(e, ReplyAdded) and e.agent == MAIN and e.model]
+    started = next((e for e in history if isinstance(e, events.SessionStarted)), events.SessionStarted())
+    prompt = next((e for e in history if isinstance(e, events.PromptAdded) and e.agent == MAIN), events.PromptAdded())
+    replies = [e.model for e in history if isinstance(e, events.ReplyAdded) and e.agent == MAIN and e.model]
     return {
-        "id": events[-1].session_id if events else "",
+        "id": history[-1].session_id if history else "",
         "title": title_of(prompt.label or prompt.text),
         "cwd": started.cwd,
         "branch": started.branch,
         "model": replies[-1] if replies else started.model,
-        "created": time.strftime("%Y-%m-%d %H:%M", time.localtime(events[0].at)) if events else "",
+        "created": time.strftime("%Y-%m-%d %H:%M", time.localtime(history[0].at)) if history else "",
     }
 
 
-def markdown(events: Iterable[Event]) -> str:
+def markdown(history: Iterable[events.Event]) -> str:
     """The conversation as Markdown; tool calls and children fold away, and nothing in them can break out."""
-    writer = _MarkdownWriter(events)
+    writer = _MarkdownWriter(history)
     facts = about(writer.events)
     named = [_code(facts[name]) for name in ("cwd", "branch", "model") if facts[name]]
     shown = [f"session `{facts['id']}`", *named, facts["created"], _price(writer.spent[""])]
@@ -82,9 +72,9 @@ def markdown(events: Iterable[Event]) -> str:
     return "\n\n".join([*head, *writer.conversation(MAIN)]) + "\n"
 
 
-def as_json(events: Iterable[Event]) -> str:
+def as_json(history: Iterable[events.Event]) -> str:
     """The conversation as JSON: what the session was, the messages of the main agent, and those of each child."""
-    story = Story(events)
+    story = Story(history)
     out = {
         "version": 1,
         "session": about(story.events),
@@ -96,9 +86,9 @@ def as_json(events: Iterable[Event]) -> str:
     return ascii_json(out, indent=2) + "\n"
 
 
-def task_markdown(events: Iterable[Event], agent: str) -> str:
+def task_markdown(history: Iterable[events.Event], agent: str) -> str:
     """The conversation of one child, by its path."""
-    return "\n\n".join(_MarkdownWriter(events).conversation(agent) or [_NOT_KEPT]) + "\n"
+    return "\n\n".join(_MarkdownWriter(history).conversation(agent) or [_NOT_KEPT]) + "\n"
 
 
 class _MarkdownWriter(Story):
@@ -108,18 +98,18 @@ class _MarkdownWriter(Story):
             if event.agent != agent:
                 continue
             match event:
-                case PromptAdded(source=source) if source != "system":
+                case events.PromptAdded(source=source) if source != "system":
                     head = "## You" if agent == MAIN else "**Task**"
                     parts += [head, _prose(event.text), *["*[image]*"] * len(event.images)]
-                case ReplyAdded():
+                case events.ReplyAdded():
                     parts += self._reply(event)
-                case ContextCompacted(summary=summary) if summary:
+                case events.ContextCompacted(summary=summary) if summary:
                     parts.append(_details("Earlier conversation summarised for the model", [_fenced(summary)]))
-                case TurnEnded(reason=reason) if reason != "completed":
+                case events.TurnEnded(reason=reason) if reason != "completed":
                     parts.append(f"*Stopped: {_inline(reason)}.*")
         return parts
 
-    def _reply(self, event: ReplyAdded) -> list[str]:
+    def _reply(self, event: events.ReplyAdded) -> list[str]:
         parts = ["## cowork"] if event.agent == MAIN else []
         for block in event.content:
             match block:
@@ -134,7 +124,7 @@ class _MarkdownWriter(Story):
         return parts
 
     def _call(self, agent: str, call: ToolUse) -> str:
-        ended = self.results.get((agent, call.id), ToolEnded())
+        ended = self.results.get((agent, call.id), events.ToolEnded())
         argument = next((str(v) for v in call.input.values() if isinstance(v, str)), "")
         outcome = ended.display.get("summary") or ended.record.get("status") or "interrupted"
         body = [_fenced(json.dumps(call.input, indent=2, ensure_ascii=False, default=str), "json")]
@@ -145,13 +135,13 @@ class _MarkdownWriter(Story):
             body.append(_fenced(text))
         return _details(f"{call.name}({title_of(argument)}) · {outcome}", body)
 
-    def _child(self, started: AgentStarted) -> str:
+    def _child(self, started: events.AgentStarted) -> str:
         came_to = f"{self.end_of(started.agent)} · {_price(self.spent[started.agent])}"
         title = f"{started.subagent_type}: {started.description} · {came_to}"
         return _details(title, self.conversation(started.agent) or [_NOT_KEPT])
 
 
-def _child_json(started: AgentStarted, story: Story) -> Json:
+def _child_json(started: events.AgentStarted, story: Story) -> Json:
     names = ("agent", "parent", "tool_use_id", "subagent_id", "subagent_type", "description")
     spent = story.spent[started.agent]
     return {name: getattr(started, name) for name in names} | {

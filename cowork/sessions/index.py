@@ -16,7 +16,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from cowork.private_files import private_folder, replace_private
 from cowork.sessions.cost import Meter, Spending, TaskRow, day_of
 from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.reader import TRAILER_BYTES, LogLine, has_good_checksum, is_after, open_log, read
-from cowork.sessions.log.writer import LOCK, LOG, existing, is_id, stamp_of
+from cowork.sessions.log.writer import LOCK, LOG, folder_of, is_id, stamp_of
 
 INDEX = "index.json"
 VERSION = 4
@@ -108,7 +108,7 @@ class Summary:
     def to_dict(self) -> Json:
         raw: Json = {each.name: getattr(self, each.name) for each in fields(self)}
         raw["slices"] = [[*key, spent.to_dict()] for key, spent in self.slices.items()]
-        raw["tasks"] = [row.to_list() for row in self.tasks]
+        raw["tasks"] = [astuple(row)[1:-1] for row in self.tasks]  # the entry knows the session and its folder
         return raw | {"meter": self.meter.agents}
 
     @classmethod
@@ -214,7 +214,7 @@ def latest(sessions: Path, cwd: Path) -> SessionEntry:
 
 def remove(sessions: Path, session_id: str) -> None:
     """Delete a session for good; one in use is refused."""
-    folder = existing(sessions, session_id)
+    folder = folder_of(sessions, session_id)
     lock = Lock(folder / LOCK)
     try:
         gone = sessions / f".removed-{session_id}-{secrets.token_hex(4)}"

@@ -7,20 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 
+from cowork.core import events
 from cowork.core.blocks import Json, Tally, Text, Thinking, ToolUse, as_object, outcome_of
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    Event,
-    Notice,
-    PromptAdded,
-    ReplyAdded,
-    SessionRewound,
-    SessionStarted,
-    TodoUpdated,
-    ToolEnded,
-    ToolStarted,
-)
 from cowork.core.frozen import frozen
 from cowork.core.transcript import Transcript
 from cowork.sessions.cost import Spending, charges
@@ -34,7 +22,7 @@ _PEOPLE = ("user", "queue", "steer")
 class InterruptedChild:
     """A child that was cut off, with what it had."""
 
-    start: AgentStarted
+    start: events.AgentStarted
     turns: int
     text: str  # the last it said
     files_changed: tuple[str, ...]
@@ -67,17 +55,17 @@ class ResumeState:
     last_job: int = 0  # the highest number a background command had
 
 
-def restore(events: Iterable[Event], root: Path) -> ResumeState:
+def restore(history: Iterable[events.Event], root: Path) -> ResumeState:
     """What to go on with; paths of records are relative to `root` where they are not whole."""
-    everything = list(events)
+    everything = list(history)
     kept = surviving(everything)
     mode, model, chosen = _settings(everything)
     shown, seen, jobs = "", dict[str, str](), dict[str, str]()
     families: dict[str, str] = {}  # of the calls; a tool from outside may name paths and hashes that mean nothing here
     for event in kept:
-        if isinstance(event, ToolStarted) and event.agent == MAIN:
+        if isinstance(event, events.ToolStarted) and event.agent == MAIN:
             families[event.tool_use_id] = event.family
-        if not isinstance(event, ToolEnded) or event.agent != MAIN:
+        if not isinstance(event, events.ToolEnded) or event.agent != MAIN:
             continue
         data, context = _data_of(event), event.record.get("context")
         if isinstance(context, dict):
@@ -102,82 +90,82 @@ def restore(events: Iterable[Event], root: Path) -> ResumeState:
         chosen=chosen,
         cwd=cwd if os.path.isdir(cwd) else "",
         seen=seen,
-        children=interrupted(kept),
+        children=find_interrupted(kept),
         jobs=tuple(jobs.values()),
         last_job=max(map(_job_number, everything), default=0),
     )
 
 
-def surviving(events: Iterable[Event]) -> list[Event]:
+def surviving(history: Iterable[events.Event]) -> list[events.Event]:
     """The events that rewinding left in the conversation."""
-    history = list(events)
-    rewinds = [event for event in history if isinstance(event, SessionRewound) and event.conversation]
+    history = list(history)
+    rewinds = [event for event in history if isinstance(event, events.SessionRewound) and event.conversation]
     return [event for event in history if not is_undone(event.id, rewinds)]
 
 
-def todos(events: Iterable[Event], agent: str = MAIN) -> tuple[Json, ...]:
+def todos(history: Iterable[events.Event], agent: str = MAIN) -> tuple[Json, ...]:
     """The newest todo list of an agent."""
-    lists = [event.todos for event in events if isinstance(event, TodoUpdated) and event.agent == agent]
+    lists = [event.todos for event in history if isinstance(event, events.TodoUpdated) and event.agent == agent]
     return lists[-1] if lists else ()
 
 
-def _settings(events: Iterable[Event]) -> tuple[str, str, str]:
+def _settings(history: Iterable[events.Event]) -> tuple[str, str, str]:
     """(mode, model, model chosen by hand) as they were last. Rewinding does not undo a choice of the person."""
     mode = model = chosen = ""
-    for event in events:
+    for event in history:
         match event:
-            case SessionStarted():
+            case events.SessionStarted():
                 mode, model = event.mode or mode, event.model or model
                 chosen = chosen if model == chosen else ""
-            case Notice(code="mode.changed"):
+            case events.Notice(code="mode.changed"):
                 mode = str(event.data.get("mode") or mode)
-            case Notice(code="model.changed"):
+            case events.Notice(code="model.changed"):
                 model = chosen = str(event.data.get("model") or model)
     return mode, model, chosen
 
 
-def interrupted(events: Sequence[Event]) -> tuple[InterruptedChild, ...]:
+def find_interrupted(history: Sequence[events.Event]) -> tuple[InterruptedChild, ...]:
     """The children that were sent out and never came back."""
-    open_children: dict[str, AgentStarted] = {}
-    for event in events:
+    open_children: dict[str, events.AgentStarted] = {}
+    for event in history:
         match event:
-            case AgentStarted():
+            case events.AgentStarted():
                 open_children.pop(event.agent, None)  # one that was sent out again is the latest
                 open_children[event.agent] = event
-            case AgentEnded():
+            case events.AgentEnded():
                 open_children.pop(event.agent, None)
-    return tuple(_describe_child(started, events) for started in open_children.values())
+    return tuple(_describe_child(started, history) for started in open_children.values())
 
 
-def rewind_points(transcript: Transcript) -> tuple[PromptAdded, ...]:
+def rewind_points(transcript: Transcript) -> tuple[events.PromptAdded, ...]:
     """The person's prompts that one can go back to, oldest first."""
     return tuple(p for p in transcript.prompts() if p.source in _PEOPLE)
 
 
 def diagnose(loaded: Loaded) -> list[str]:
     """Damage of the file first, then gaps in the story; empty when all is well. Nothing here stops a resume."""
-    events = loaded.events
+    history = loaded.events
     found = list(loaded.damage)
-    if not any(isinstance(e, SessionStarted) for e in events):
+    if not any(isinstance(e, events.SessionStarted) for e in history):
         found.append("The start of the session is missing: its folder and model are unknown.")
-    if not any(isinstance(e, PromptAdded) and e.agent == MAIN for e in events):
+    if not any(isinstance(e, events.PromptAdded) and e.agent == MAIN for e in history):
         found.append("It holds no prompt: there is nothing to go on with.")
-    found += _find_unpaired(events)
-    found += [f"A child was cut off: {child.line}." for child in interrupted(events)]
-    replies = [event for event in events if isinstance(event, ReplyAdded) and event.agent == MAIN]
+    found += _find_unpaired(history)
+    found += [f"A child was cut off: {child.line}." for child in find_interrupted(history)]
+    replies = [event for event in history if isinstance(event, events.ReplyAdded) and event.agent == MAIN]
     models = {block.model for reply in replies for block in reply.content if isinstance(block, Thinking)}
     if len(models) > 1:
         found.append(f"It holds reasoning of {len(models)} models: each is only shown its own.")
     return found
 
 
-def _find_unpaired(events: Sequence[Event]) -> list[str]:
+def _find_unpaired(history: Sequence[events.Event]) -> list[str]:
     calls: dict[tuple[str, str], str] = {}
     orphans = 0
-    for event in events:
-        if isinstance(event, ReplyAdded):
+    for event in history:
+        if isinstance(event, events.ReplyAdded):
             calls.update(((event.agent, b.id), b.name) for b in event.content if isinstance(b, ToolUse))
-        elif isinstance(event, ToolEnded):
+        elif isinstance(event, events.ToolEnded):
             orphans += calls.pop((event.agent, event.tool_use_id), None) is None
     found = []
     if calls:
@@ -188,26 +176,26 @@ def _find_unpaired(events: Sequence[Event]) -> list[str]:
     return found
 
 
-def _describe_child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
+def _describe_child(started: events.AgentStarted, history: Sequence[events.Event]) -> InterruptedChild:
     path = started.agent
     text, turns = "", 0
     tally = Tally()
     running: dict[str, str] = {}
     changed: dict[str, None] = {}
-    own = [e for e in events if e.id >= started.id and f"{e.agent}/".startswith(f"{path}/")]
+    own = [e for e in history if e.id >= started.id and f"{e.agent}/".startswith(f"{path}/")]
     for event in own:
-        if isinstance(event, ToolEnded):
+        if isinstance(event, events.ToolEnded):
             changed.update(dict.fromkeys(_changed_files(event)))
         if event.agent != path:
             continue
         match event:
-            case ReplyAdded():
+            case events.ReplyAdded():
                 turns += 1
                 text = "".join(b.text for b in event.content if isinstance(b, Text)).strip() or text
-            case ToolStarted():
+            case events.ToolStarted():
                 tally.start(event.name)
                 running[event.tool_use_id] = event.name
-            case ToolEnded():
+            case events.ToolEnded():
                 if running.pop(event.tool_use_id, None):
                     tally.end(event.name, outcome_of(event.record))
     for name in running.values():
@@ -216,13 +204,13 @@ def _describe_child(started: AgentStarted, events: Sequence[Event]) -> Interrupt
     return InterruptedChild(started, turns, text, tuple(changed), spent, tally)
 
 
-def _job_number(event: Event) -> int:
+def _job_number(event: events.Event) -> int:
     """Of the background command a call started."""
-    number = str(_data_of(event).get("bash_id") or "").rpartition("_")[2] if isinstance(event, ToolEnded) else ""
+    number = str(_data_of(event).get("bash_id") or "").rpartition("_")[2] if isinstance(event, events.ToolEnded) else ""
     return int(number) if number.isdecimal() else 0
 
 
-def _changed_files(event: ToolEnded) -> list[str]:
+def _changed_files(event: events.ToolEnded) -> list[str]:
     if event.record.get("status") == "error":
         return []
     data = _data_of(event)
@@ -231,5 +219,5 @@ def _changed_files(event: ToolEnded) -> list[str]:
     return [*found, path] if "added" in data and isinstance(path, str) else found
 
 
-def _data_of(event: ToolEnded) -> Json:
+def _data_of(event: events.ToolEnded) -> Json:
     return as_object(event.record.get("data"))

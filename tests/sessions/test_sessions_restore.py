@@ -25,7 +25,7 @@ from cowork.sessions.cost import Spending, add_up, charges, totals
 from cowork.sessions.index import list_sessions
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, fork
-from cowork.sessions.resume_state import interrupted, restore, rewind_points
+from cowork.sessions.resume_state import find_interrupted, restore, rewind_points
 
 
 def ended(name: str, path: str, digest: str = "", status: str = "success", cwd: str = ".", **more: object) -> ToolEnded:
@@ -106,7 +106,7 @@ def test_a_sibling_that_ended_meanwhile_is_no_part_of_an_interrupted_child(stamp
         ReplyAdded((Text("y"),), "end_turn", Usage(20, 2), 0.25, "small", agent=second),
         AgentEnded("id1", "completed", {"status": "success", "data": spent}, agent=first),
     ]
-    (found,) = interrupted(stamp(events))
+    (found,) = find_interrupted(stamp(events))
     assert (found.start.subagent_id, found.spent.cost_usd) == ("id2", 0.25)
 
 
@@ -131,7 +131,7 @@ def test_a_child_without_an_end_is_interrupted_with_what_it_had(stamp):
         ),
         *of(grandchild, ReplyAdded((Text("x"),), "end_turn", Usage(1), 0.125), ended("Write", "b.py", added=1)),
     ]
-    (found,) = interrupted(stamp(events))
+    (found,) = find_interrupted(stamp(events))
     start = found.start
     assert (start.agent, start.subagent_id, start.subagent_type, start.model_id) == (child, "id1", "explore", "small")
     assert (found.turns, found.tally.total(), found.text) == (2, 2, "I start.")

@@ -17,18 +17,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from cowork.core import events
 from cowork.core.blocks import Json, as_object
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    ContextCompacted,
-    Event,
-    Notice,
-    PromptAdded,
-    SessionRewound,
-    SessionStarted,
-    ToolEnded,
-)
 from cowork.core.transcript import PROMPTS_KEPT
 from cowork.private_files import replace_private
 from cowork.sessions.log.reader import TRAILER_BYTES, Loaded, LogLine, LogReader, encode, is_after, is_undone, open_log
@@ -46,6 +36,9 @@ _DATA_BYTES = 2_000  # of a result's data, which is before its text
 _OF_FILES = re.compile(rb'"family":"(?:read|write|)"')
 _CALL = re.compile(rb'"tool_use_id":"([^"\\]*)"')
 _parse = json.JSONDecoder().raw_decode
+
+_Summaries = list[tuple[int, events.ContextCompacted]]  # each with its place in the file
+_Rewinds = list[events.SessionRewound]
 
 
 @dataclass(slots=True)
@@ -73,23 +66,23 @@ def read_to_resume(path: Path, *, large: int = LARGE) -> Loaded:
         return Loaded(damage=[f"{path.name} is missing."])
 
 
-def _read_marks(path: Path, offset: int) -> tuple[list[tuple[int, ContextCompacted]], list[SessionRewound]]:
-    """The summaries of the conversation, each with its place in the file, and the rewinds, from some place on."""
-    summaries: list[tuple[int, ContextCompacted]] = []
-    rewinds: list[SessionRewound] = []
+def _read_marks(path: Path, offset: int) -> tuple[_Summaries, _Rewinds]:
+    """The summaries of the conversation and the rewinds, from some place on."""
+    summaries: _Summaries = []
+    rewinds: _Rewinds = []
     with open_log(path, offset) as file:
         for data in file:
             line = LogLine.of(data[:-1]) if data.startswith(_MARKS) else None
             match line and line.event():
-                case ContextCompacted(agent="main") as event if event.summary.strip():
+                case events.ContextCompacted(agent="main") as event if event.summary.strip():
                     summaries.append((offset, event))
-                case SessionRewound(conversation=True) as event:
+                case events.SessionRewound(conversation=True) as event:
                     rewinds.append(event)
             offset += len(data)
     return summaries, rewinds
 
 
-def _find_start(summaries: list[tuple[int, ContextCompacted]], rewinds: list[SessionRewound], least_offset: int) -> int:
+def _find_start(summaries: _Summaries, rewinds: _Rewinds, least_offset: int) -> int:
     """The event before which only leftovers are needed: what the last summary that counts has kept."""
     start, starts = 0, dict[int, int]()
     for offset, event in summaries:
@@ -100,7 +93,7 @@ def _find_start(summaries: list[tuple[int, ContextCompacted]], rewinds: list[Ses
     return start
 
 
-def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: list[SessionRewound]) -> Loaded:
+def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: _Rewinds) -> Loaded:
     """Read from a place on; of the events before `start`, only leftovers are kept."""
     reader, place, offset = LogReader(known.last_line, left.last_id), known, known.offset
     loaded = reader.loaded
@@ -117,7 +110,7 @@ def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: list[
             else:
                 reader.take(number, data)
                 last = loaded.events[-1] if loaded.events else None
-                if isinstance(last, ToolEnded) and last.agent != MAIN:
+                if isinstance(last, events.ToolEnded) and last.agent != MAIN:
                     short = {"record": _shorten(last.record), "display": _shorten(last.display)}
                     loaded.events[-1] = replace(last, **short, images=())
     reader.finish()
@@ -165,7 +158,7 @@ class Leftovers:
 
     def __init__(self) -> None:
         self.last_id = 0
-        self._slots: dict[tuple[str, ...], LogLine | Event] = {}  # the newest of each
+        self._slots: dict[tuple[str, ...], LogLine | events.Event] = {}  # the newest of each
         self._last: LogLine | None = None  # result, which says where commands run
         self._prompts: deque[LogLine] = deque(maxlen=PROMPTS_KEPT)
         self._highest: dict[str, int] = {}  # number of a command and of a child, for the next goes on there
@@ -203,7 +196,7 @@ class Leftovers:
         found = [*self._slots.values(), *chain.from_iterable(self._children.values()), *self._prompts, *self._settings]
         if self._last:
             event = self._last.event()
-            context = event.record.get("context") if isinstance(event, ToolEnded) else None
+            context = event.record.get("context") if isinstance(event, events.ToolEnded) else None
             found.append(_shrink(self._last, context=context))
         lines = (each if isinstance(each, LogLine) else _as_line(each) for each in found)
         yield from sorted(dict.fromkeys(lines), key=lambda line: line.id)
@@ -211,16 +204,16 @@ class Leftovers:
     def _take_prompt(self, line: LogLine) -> None:
         if b'"context":""' not in line.data:
             self._slots.setdefault(("first",), line)
-        if b'"source":"agent"' in line.data and isinstance(event := line.event(), PromptAdded):
+        if b'"source":"agent"' in line.data and isinstance(event := line.event(), events.PromptAdded):
             self._slots.pop(("ended", event.label.partition(" ended: ")[0]), None)
             self._slots.pop(("started", event.label.partition(" ended: ")[0]), None)
         self._prompts.append(line)
 
     def _take_setting(self, line: LogLine) -> None:
         match line.event():
-            case SessionStarted() as event:
+            case events.SessionStarted() as event:
                 says: tuple[str, ...] = (event.cwd, event.mode, event.model)
-            case Notice(code="mode.changed" | "model.changed" | "session.forked") as event:
+            case events.Notice(code="mode.changed" | "model.changed" | "session.forked") as event:
                 says = (event.code, str(event.data))
             case _:
                 return
@@ -230,13 +223,13 @@ class Leftovers:
 
     def _take_child(self, line: LogLine, *, undone: bool) -> None:
         event = line.event()
-        if isinstance(event, AgentStarted):
+        if isinstance(event, events.AgentStarted):
             name = event.subagent_id
-            both = (kind(name, id=line.id, agent=line.agent) for kind in (AgentStarted, AgentEnded))
+            both = (kind(name, id=line.id, agent=line.agent) for kind in (events.AgentStarted, events.AgentEnded))
             self._count("child", name.rpartition("-")[2], *both)
             if not undone:
                 self._children[line.agent] = [line]
-        elif isinstance(event, AgentEnded) and not undone:
+        elif isinstance(event, events.AgentEnded) and not undone:
             started = self._children.pop(line.agent, [])[:1]
             if started and b'"background":true' in started[0].data:
                 self._slots["started", event.subagent_id] = started[0]
@@ -264,11 +257,11 @@ class Leftovers:
         name = str(data.get("bash_id") or "")
         self._count("job", name.rpartition("_")[2], _shrink(line, data={"bash_id": name}))
 
-    def _count(self, what: str, number: str, *events: Event) -> None:
+    def _count(self, what: str, number: str, *kept: events.Event) -> None:
         """Keep these, if nothing of a higher number is kept."""
         if number.isdecimal() and int(number) >= self._highest.get(what, 0):
             self._highest[what] = int(number)
-            self._slots |= {(f"highest {what}", event.type): event for event in events}
+            self._slots |= {(f"highest {what}", event.type): event for event in kept}
 
 
 def _data_of(line: LogLine) -> Json:
@@ -277,13 +270,13 @@ def _data_of(line: LogLine) -> Json:
         with contextlib.suppress(ValueError):  # it may be longer than that
             return as_object(_parse(line.data[found.end() : found.end() + _DATA_BYTES].decode(errors="replace"))[0])
     event = line.event()
-    return as_object(event.record.get("data")) if isinstance(event, ToolEnded) else {}
+    return as_object(event.record.get("data")) if isinstance(event, events.ToolEnded) else {}
 
 
-def _shrink(line: LogLine, **record: Any) -> ToolEnded:
+def _shrink(line: LogLine, **record: Any) -> events.ToolEnded:
     """A result of which only this is left."""
-    return ToolEnded(record={"status": "success", **record}, id=line.id, agent=line.agent)
+    return events.ToolEnded(record={"status": "success", **record}, id=line.id, agent=line.agent)
 
 
-def _as_line(event: Event) -> LogLine:
+def _as_line(event: events.Event) -> LogLine:
     return LogLine(event.type, event.id, event.at, event.agent, encode(event, 0)[:-1])

@@ -65,7 +65,7 @@ def stamp_of(sessions: Path, name: str) -> tuple[int, int] | None:
     return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
-def existing(sessions: Path, session_id: str) -> Path:
+def folder_of(sessions: Path, session_id: str) -> Path:
     """The folder of a session that is there, or a UserError."""
     folder = sessions / session_id
     if not is_id(session_id) or stamp_of(sessions, session_id) is None:
@@ -91,7 +91,6 @@ class SessionLog:
         self.unused = new  # nobody has prompted in it
         self._named = not new  # the disk knows the file's name
         self._backlog: deque[bytes] = deque()
-        self._backlog_bytes = 0
         self._dropped = 0
         self._failing = False
         self._resume_point = 0  # the size of the log when its resume point was last moved
@@ -112,11 +111,11 @@ class SessionLog:
     @classmethod
     def open(cls, sessions: Path, session_id: str, *, report: Report = lambda text: None) -> SessionLog:
         """Go on with a session; what it holds is in `loaded`, without results that the conversation let go of."""
-        folder = existing(sessions, session_id)
+        folder = folder_of(sessions, session_id)
         own_mode(folder)
         lock = Lock(folder / LOCK)
         try:
-            loaded = resume_reader.read_to_resume(existing(sessions, session_id) / LOG)
+            loaded = resume_reader.read_to_resume(folder_of(sessions, session_id) / LOG)
             return cls(folder, lock, loaded, report, new=False)
         except BaseException:
             lock.release()
@@ -134,7 +133,6 @@ class SessionLog:
         self._next += 1
         self.unused = self.unused and not isinstance(event, PromptAdded)
         self._backlog.append(record)
-        self._backlog_bytes += len(record)
         self._flush()
         if isinstance(event, TurnEnded) and event.agent == "main":
             self.sync()
@@ -214,7 +212,7 @@ class SessionLog:
             except OSError as error:
                 self._fail(error)
                 return
-            self._backlog_bytes -= len(self._backlog.popleft())
+            self._backlog.popleft()
         if self._failing:
             self._failing = False
             lost = f" {self._dropped} records were lost meanwhile." if self._dropped else " Nothing was lost."
@@ -237,8 +235,9 @@ class SessionLog:
         self._torn = False
 
     def _fail(self, error: OSError) -> None:
-        while self._backlog_bytes > BACKLOG_BYTES and len(self._backlog) > 1:
-            self._backlog_bytes -= len(self._backlog.popleft())
+        excess = sum(map(len, self._backlog)) - BACKLOG_BYTES
+        while excess > 0 and len(self._backlog) > 1:
+            excess -= len(self._backlog.popleft())
             self._dropped += 1
         if not self._failing:
             self._failing = True
@@ -280,7 +279,7 @@ def fork(sessions: Path, session_id: str, upto_event: int | None = None) -> str:
     The copies keep the id of the session they were paid in, so a fork costs nothing by itself. The other session
     may be in use meanwhile: only what it has finished writing is copied.
     """
-    loaded = read(existing(sessions, session_id) / LOG)
+    loaded = read(folder_of(sessions, session_id) / LOG)
     events = [e for e in loaded.events if upto_event is None or e.id <= upto_event]
     if not events:
         raise UserError(f"Session {session_id} holds nothing to fork.", "Choose another one, or a later place in it.")
