@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, argument, ask_line, option
+from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, argument, ask_line, folder, option, options_before
 from cowork.config import load, paths
 from cowork.config.load import check_file
 from cowork.config.render import shown, starter
@@ -64,14 +64,10 @@ def show(
     trust: Trust = False,
 ) -> None:
     """Print every setting with where it came from."""
-    before, root = _before(ctx, cwd)
-    settings = load(
-        cwd=root,
-        environ=os.environ,
-        config_file=config or before.get("config_file"),
-        trusted=trust or bool(before.get("trust")) or is_trusted(root, os.environ),
-        bare=bare or bool(before.get("bare")),
-    )
+    given = options_before(ctx, cwd=cwd, config_file=config, trust=trust, bare=bare)
+    root = folder(given.cwd)
+    trusted = given.trust or is_trusted(root, os.environ)
+    settings = load(cwd=root, environ=os.environ, config_file=given.config_file, trusted=trusted, bare=given.bare)
     found = list(shown(settings, only_set=only_set))
     facts = {
         name: {"value": value if value == "(hidden)" else settings.value(name), "origin": origin}
@@ -88,8 +84,8 @@ def check(ctx: typer.Context, config: ConfigFile = None, cwd: Cwd = None) -> int
     """Judge your settings file and this project's.
 
     What is wrong is said with file and line; exit code 2."""
-    before, root = _before(ctx, cwd)
-    own = config or before.get("config_file")
+    given = options_before(ctx, cwd=cwd, config_file=config)
+    root, own = folder(given.cwd), given.config_file
     wrong = 0
     projects = [file for file in paths.project_files(root) if file.exists()] or [paths.project_file(root)]
     for title, path in (("yours", own or paths.config_file(os.environ)), *(("project", file) for file in projects)):
@@ -112,12 +108,12 @@ def check(ctx: typer.Context, config: ConfigFile = None, cwd: Cwd = None) -> int
 def path(everything: bool = option(False, "--all", "Every place cowork uses, a line each.")) -> None:
     """Print where your settings file is (or would be)."""
     file = paths.config_file(os.environ)
-    if not everything and sys.stdout.isatty():
-        print(file)
-    elif not everything:  # to the byte as it is, for a program
-        sys.stdout.buffer.write(os.fsencode(file) + b"\n")
-        sys.stdout.buffer.flush()
     if not everything:
+        if sys.stdout.isatty():
+            print(file)
+        else:  # to the byte as it is, for a program
+            sys.stdout.buffer.write(os.fsencode(file) + b"\n")
+            sys.stdout.buffer.flush()
         return
     places = {
         "config": file,
@@ -173,7 +169,7 @@ def key(
 
 
 def trust(
-    folder: Path | None = argument(None, "DIR", "The folder; this one without it."),
+    named: Path | None = argument(None, "DIR", "The folder; this one without it."),
     listed: bool = option(False, "--list", "List the trusted folders."),
     revoke: bool = option(False, "--revoke", "Trust the folder no more."),
 ) -> None:
@@ -195,7 +191,7 @@ def trust(
         ]
         show_rows(None, rows, none="No folder is trusted. `cowork trust DIR` trusts one.")
         return
-    root = Path(os.path.realpath((folder or paths.here()).expanduser()))
+    root = folder(named)
     if revoke:
         if not store.revoke(root):
             raise UserError(f"{root} is not trusted", "cowork trust --list shows those that are.")
@@ -217,9 +213,7 @@ def explain(
     as_json: JsonObject = False,
 ) -> None:
     """Say in which box a command would run, whether it asks, and why. Nothing is run."""
-    found = explain_command(
-        Path(os.path.realpath((cwd or paths.here()).expanduser())), command, mode or "ask", os.environ
-    )
+    found = explain_command(folder(cwd), command, mode or "ask", os.environ)
     print(ascii_json(found) if as_json else explain_text(found))
 
 
@@ -236,8 +230,10 @@ def doctor(
       cowork doctor --session k3f7    what is wrong with a stored session
 
     Exit code 1 when something is marked ✗. It sends nothing but a connection to the services you configured."""
-    root = Path(os.path.realpath(cwd or paths.here()))
-    checks = diagnosis.session(os.environ, session) if session else signals.run(diagnosis.examine(os.environ, root))
+    if session:
+        checks = diagnosis.session(os.environ, session)
+    else:
+        checks = signals.run(diagnosis.examine(os.environ, folder(cwd)))
     bad = any(check.state == "bad" for check in checks)
     facts = {"ok": not bad, "checks": [vars(check) for check in checks]}
     print(ascii_json(facts) if as_json else diagnosis.plain(checks))
@@ -251,12 +247,6 @@ def demo(pace: float = option(1.0, "--pace", "1 is a person's pace, 0.5 twice as
       cowork demo           two minutes in a scratch repository, with a scripted model
       cowork demo | cat     the same as plain lines"""
     return tour.play(pace)
-
-
-def _before(ctx: typer.Context, cwd: Path | None) -> tuple[dict[str, Any], Path]:
-    """The options before the command, and the folder."""
-    before = dict(ctx.obj or {})
-    return before, Path(os.path.realpath(cwd or before.get("cwd") or paths.here()))
 
 
 def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: bool | None) -> tuple[dict[str, str], str]:

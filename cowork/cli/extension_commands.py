@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, option, run_options
+from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, option, options_before
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
 from cowork.core import format
@@ -139,7 +139,7 @@ def tools(
       cowork tools                 names, parameters and what each is for
       cowork tools Bash            what the model reads about one tool
       cowork tools --json          names, descriptions and schemas"""
-    known = list(offered_specs(load_project(run_options({}), os.environ)))
+    known = list(offered_specs(load_project(RunOptions(), os.environ)))
     if name is not None:
         known, every = [spec for spec in known if spec.name.lower() == name.lower()], known
         if not known:
@@ -169,9 +169,9 @@ def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[
 
 def _project(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[RunOptions, Path, bool]:
     """The options before the command, the folder, and whether its files are used."""
-    options = run_options(dict(ctx.obj or {}) | ({"cwd": cwd} if cwd else {}))
+    options = options_before(ctx, cwd=cwd, trust=trust)
     root = folder_of(options)
-    return options, root, trust or options.trust or is_trusted(root, os.environ)
+    return options, root, options.trust or is_trusted(root, os.environ)
 
 
 def _problems(found: Extensions) -> list[Problem]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, option
+from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, folder, option
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
 from cowork.core import signals
@@ -92,17 +92,17 @@ def add(
         entry_of(name, raw, "user")
     except ValueError as problem:
         raise UserError(f"The server {problem}.") from None
-    path, folder = _file(scope or "local", cwd)
-    servers.change_file(path, name, raw, folder)
-    row(f"added {name} to {paths.short(path, os.environ)}{' for this folder' if folder else ''}")
+    path, alone = _file(scope or "local", cwd)
+    servers.change_file(path, name, raw, alone)
+    row(f"added {name} to {paths.short(path, os.environ)}{' for this folder' if alone else ''}")
 
 
 @mcp.command("remove")
 def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> None:
     """Remove a server, from wherever it is found first."""
     for where in (scope,) if scope else ("local", "project", "user"):
-        path, folder = _file(where, cwd)
-        if path.exists() and servers.change_file(path, name, None, folder):
+        path, alone = _file(where, cwd)
+        if path.exists() and servers.change_file(path, name, None, alone):
             row(f"removed {name} from {paths.short(path, os.environ)}")
             return
     raise UserError(f"There is no MCP server {name!r} to remove.", "cowork mcp list shows those there are.")
@@ -189,10 +189,11 @@ def _options(cwd: Path | None, *, trust: bool) -> RunOptions:
 
 
 def _root(cwd: Path | None) -> Path:
-    return project_root(Path(os.path.realpath((cwd or paths.here()).expanduser())))
+    return project_root(folder(cwd))
 
 
 def _file(scope: str, cwd: Path | None) -> tuple[Path, Path | None]:
+    """The file of a scope, and the folder an entry in it is for alone."""
     root = _root(cwd)
     if scope == "project":
         return root / servers.PROJECT_FILE, None

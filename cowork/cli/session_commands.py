@@ -229,26 +229,50 @@ def _folder() -> Path:
 
 
 def _cost_lines(report: costs.CostReport, by: str, days: int | None) -> Iterator[str]:
-    """The periods, a heading and a line a row; what is not known of a row stays blank."""
+    """The periods, a heading and a line a row."""
     sums = (f"{name} {format.money_sum(spent.cost_usd, spent.known_usd)}" for name, spent in report.periods.items())
     yield " · ".join(sums)
-    yield ""
     heading = f"by {by}, {'all' if days is None else 'today' if days == 1 else f'last {days} days'}"
-    if not report.rows:
-        yield f"{heading}: nothing"
-    else:
-        yield _cost_line(
-            heading, ("cost", "change", "tasks", "$/task", "mean", "p50", "p95", "max", "prompt", "failed")
-        )
-    for spending in report.rows:
-        yield _cost_line(format.one_line(spending.name or "unknown", _NAME - 1), _cells(spending))
-    if any(spending.spent.cost_usd is None for spending in report.rows):
+    cells = {each.name: _cost_cells(each) for each in report.rows}
+    yield from ("", _cost_line(heading, next(iter(cells.values()))) if cells else f"{heading}: nothing")
+    for name, known in cells.items():
+        yield _cost_line(format.one_line(name or "unknown", _NAME - 1), known.values())
+    if any(each.spent.cost_usd is None for each in report.rows):
         yield "+ marks a sum that holds requests of unknown price: [pricing] in the settings can name one."
 
 
 def _cost_line(name: str, cells: Iterable[str]) -> str:
     widths = (10, 7, 6, 8, 7, 7, 7, 7, 7, 7)
     return f"{name:<{_NAME}}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def _cost_cells(row: costs.CostRow) -> dict[str, str]:
+    """The cells of a row by their headings; what is not known stays blank."""
+
+    def show(value: float | None, how: Callable[[float], str]) -> str:
+        return "" if value is None else how(value)
+
+    tasks = row.tasks
+    times = {"mean": tasks.mean_s, "p50": tasks.p50_s, "p95": tasks.p95_s, "max": tasks.max_s}
+    return {
+        "cost": format.money_sum(row.spent.cost_usd, row.spent.known_usd),
+        "change": show(row.change, _arrow),
+        "tasks": str(tasks.tasks or ""),
+        "$/task": show(tasks.cost_per_task, format.money),
+        **{name: show(took, _seconds) for name, took in times.items()},
+        "prompt": show(tasks.prompt_tokens_per_task, lambda count: format.tokens(round(count))),
+        "failed": show(tasks.failure_rate, lambda part: f"{part:.0%}"),
+    }
+
+
+def _seconds(value: float) -> str:
+    return format.duration(value) if value < 120 else format.clock(value)
+
+
+def _arrow(change: float) -> str:
+    """`▲ 12%`, `▼ 5%`, `=`."""
+    size = f"{abs(change):.0%}" if abs(change) < 10 else f"{1 + change:.0f}×"
+    return "=" if abs(change) < 0.005 else f"{'▲' if change > 0 else '▼'} {size}"
 
 
 def _task_line(task: TaskRow) -> str:
@@ -260,32 +284,6 @@ def _task_line(task: TaskRow) -> str:
     mark = _MARKS.get(task.status, "✗")
     what = format.one_line(task.description, 40)
     return f"{mark} {task.id:<28} {when}  {what:<40}  {' · '.join(fact for fact in facts if fact)}"
-
-
-def _cells(row: costs.CostRow) -> list[str]:
-    def shown(value: float | None, show: Callable[[float], str]) -> str:
-        return "" if value is None else show(value)
-
-    tasks = row.tasks
-    return [
-        format.money_sum(row.spent.cost_usd, row.spent.known_usd),
-        shown(row.change, _arrow),
-        str(tasks.tasks or ""),
-        shown(tasks.cost_per_task, format.money),
-        *(shown(value, _seconds) for value in (tasks.mean_s, tasks.p50_s, tasks.p95_s, tasks.max_s)),
-        shown(tasks.prompt_tokens_per_task, lambda count: format.tokens(round(count))),
-        shown(tasks.failure_rate, lambda part: f"{part:.0%}"),
-    ]
-
-
-def _seconds(value: float) -> str:
-    return format.duration(value) if value < 120 else format.clock(value)
-
-
-def _arrow(change: float) -> str:
-    """`▲ 12%`, `▼ 5%`, `=`."""
-    size = f"{abs(change):.0%}" if abs(change) < 10 else f"{1 + change:.0f}×"
-    return "=" if abs(change) < 0.005 else f"{'▲' if change > 0 else '▼'} {size}"
 
 
 def _write(pieces: Iterable[str], output: Path | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cowork.cli.quick_parser import CONVERT
+from cowork.config import paths
 from cowork.config.run_options import Option, RunOptions, options_of, split_words
 from cowork.core.errors import UserError
 
@@ -83,6 +85,16 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
     """The options a command line stands for."""
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
     return RunOptions(**values)
+
+
+def options_before(ctx: typer.Context, **own: Any) -> RunOptions:
+    """The options before a command, and over them its own."""
+    return run_options({**(ctx.obj or {}), **{name: value for name, value in own.items() if value}})
+
+
+def folder(given: Path | None) -> Path:
+    """A folder that was named, else the one the person is in."""
+    return Path(os.path.realpath((given or paths.here()).expanduser()))
 
 
 def ask_line(question: str) -> str:
