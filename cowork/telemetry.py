@@ -65,13 +65,14 @@ class TelemetryExport:
     def close(self) -> None:
         """End what is open and send what waits, but wait no longer than `FLUSH_S` for whoever takes it."""
         self.sink.close()
-        sending = threading.Thread(target=self._shutdown, daemon=True)
+
+        def send() -> None:
+            self._tracers.shutdown()
+            self._meters.shutdown()
+
+        sending = threading.Thread(target=send, daemon=True)
         sending.start()
         sending.join(FLUSH_S)
-
-    def _shutdown(self) -> None:
-        self._tracers.shutdown()
-        self._meters.shutdown()
 
 
 @dataclass

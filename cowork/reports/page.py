@@ -44,7 +44,10 @@ _BLOCK_CONTENTS = ("text", "thinking", "malformed", "data")
 
 def session_page(events: Sequence[Event], *, redact: bool = False) -> Iterator[str]:
     """A session as a page, in pieces to be written one after another."""
-    facts = session_facts(events, redact=redact)
+    models = [event.model for event in events if isinstance(event, SessionStarted)]
+    facts = about(events) | {"model": models[-1] if models else "", "started": events[0].at if events else 0}
+    del facts["created"]
+    facts |= {"redacted": redact} | (dict.fromkeys(("title", "cwd", "branch"), "") if redact else {})
     return page(facts["title"] or f"Session {facts['id']}", _SESSION, [facts, *parts(events, redact=redact)])
 
 
@@ -84,14 +87,6 @@ def _asset(name: str) -> str:
 
 def _hash_of(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def session_facts(events: Sequence[Event], *, redact: bool = False) -> Json:
-    """What the head of the page says."""
-    models = [e.model for e in events if isinstance(e, SessionStarted)]
-    facts = about(events) | {"model": models[-1] if models else "", "started": events[0].at if events else 0}
-    del facts["created"]
-    return facts | {"redacted": redact} | (dict.fromkeys(("title", "cwd", "branch"), "") if redact else {})
 
 
 def parts(events: Sequence[Event], *, redact: bool = False) -> Iterator[Json]:
@@ -139,7 +134,12 @@ def slim(event: Event) -> Json:
             for block in raw["content"]:
                 block.pop("wire", None)
         case "tool.ended":
-            _slim_result(raw)
+            record, display = raw["record"], raw["display"]
+            kind = display.get("kind")
+            text = "" if kind in ("markdown", "todos") else record.get("text", "")
+            left_out = _SHOWN_ELSEWHERE if kind == "markdown" else (*_SHOWN_ELSEWHERE, "text")
+            raw["record"] = {"status": record.get("status", ""), "text": text}
+            raw["display"] = {name: value for name, value in display.items() if name not in left_out}
         case "question.asked":
             raw["question"] = {name: raw["question"].get(name, "") for name in ("title", "tool", "line")}
         case "agent.ended":
@@ -157,17 +157,6 @@ def to_script(value: object) -> str:
     except ValueError:  # a number that JSON does not know
         return to_script(json.loads(json.dumps(value), parse_constant=lambda name: str(float(name))))
     return text.replace("<", "\\u003c")
-
-
-def _slim_result(raw: Json) -> None:
-    record, display = raw["record"], dict(raw["display"])
-    kind = display.get("kind")
-    for name in _SHOWN_ELSEWHERE:
-        display.pop(name, None)
-    if kind != "markdown":
-        display.pop("text", None)
-    text = "" if kind in ("markdown", "todos") else record.get("text", "")
-    raw["record"], raw["display"] = {"status": record.get("status", ""), "text": text}, display
 
 
 def _blank(raw: Json) -> None:

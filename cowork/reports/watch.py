@@ -15,7 +15,6 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from cowork.core.blocks import Json
 from cowork.reports.page import Packer, live_page, to_script
 from cowork.sessions.index import SessionEntry
 from cowork.sessions.log.lock import holder
@@ -82,8 +81,9 @@ class WatchServer:
         elif not secrets.compare_digest(cookie.encode(), self._cookie.encode()):
             await _say(writer, HTTPStatus.FORBIDDEN)
         elif url.path == "/":
-            page = live_page(self._facts()).encode()
-            await _say(writer, HTTPStatus.OK, "Content-Type: text/html; charset=utf-8\r\n", page)
+            known = {name: getattr(self.entry, name) for name in ("id", "title", "cwd", "branch", "model")}
+            page = live_page(known | {"started": self.entry.created, "live": True, "redacted": False})
+            await _say(writer, HTTPStatus.OK, "Content-Type: text/html; charset=utf-8\r\n", page.encode())
         elif url.path != "/events":
             await _say(writer, HTTPStatus.NOT_FOUND)
         elif self._streams >= _STREAMS:
@@ -107,11 +107,6 @@ class WatchServer:
             return False
         self._token = ""
         return True
-
-    def _facts(self) -> Json:
-        e = self.entry
-        known = {"id": e.id, "title": e.title, "cwd": e.cwd, "branch": e.branch, "model": e.model}
-        return known | {"started": e.created, "live": True, "redacted": False}
 
     async def _stream(self, had: str, writer: asyncio.StreamWriter) -> None:
         """Send every event, then each that comes; `had` says how far in the log a browser had come."""

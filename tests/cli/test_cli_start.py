@@ -11,8 +11,8 @@ import pytest
 from typer.main import get_command
 
 from cowork import __version__
-from cowork.cli import help_page
 from cowork.cli.typer_app import app
+from tests.cli import help_page
 
 HEAVY = ("typer", "rich", "prompt_toolkit", "anthropic", "openai", "pydantic", "yaml")
 
@@ -94,9 +94,8 @@ def test_a_command_of_commands_lists_when_alone_or_says_what_it_can(cowork: Any,
 
 
 def test_the_reference_page_holds_the_help_of_every_command_as_it_is() -> None:
-    file = Path(__file__).parents[2] / "docs/reference/commands.md"
-    text = file.read_text(encoding="utf-8")
-    assert text == help_page.page(text), "run: python -m cowork.cli.help_page"
+    text = help_page.TARGET.read_text(encoding="utf-8")
+    assert text == help_page.page(text), "run: python -m tests.cli.help_page"
 
 
 def test_every_command_and_option_says_what_it_does() -> None:

@@ -11,6 +11,7 @@ from typer.main import get_command
 from cowork.cli.typer_app import app
 
 WIDTH = 100
+TARGET = Path(__file__).parents[2] / "docs/reference/commands.md"
 
 
 def page(before: str) -> str:
@@ -27,5 +28,4 @@ def _sections(command: Any, name: str, parent: Any) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    target = Path(__file__).parents[2] / "docs/reference/commands.md"
-    target.write_text(page(target.read_text(encoding="utf-8")), encoding="utf-8")
+    TARGET.write_text(page(TARGET.read_text(encoding="utf-8")), encoding="utf-8")
