@@ -47,7 +47,7 @@ class TelemetryExport:
 
     def __init__(self, environ: Mapping[str, str], *, content: bool = False) -> None:
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # else it writes into the chat
-        traces, metrics = _chosen(environ, "TRACES"), _chosen(environ, "METRICS")
+        traces, metrics = _exporter_of(environ, "TRACES"), _exporter_of(environ, "METRICS")
         named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
         facts = {"service.version": __version__} | ({} if named else {"service.name": "cowork"})
         resource, readers = Resource.create(facts), []
@@ -125,17 +125,17 @@ class SpanSink:
                 above = self._context(event.parent, event.tool_use_id)
                 self._begin_agent(event, event.subagent_type, event.subagent_id, above, event.prompt)
             case events.ReplyAdded():
-                self._request(event)
+                self._count_request(event)
             case events.ToolStarted():
-                self._call(event)
+                self._begin_call(event)
             case events.ToolEnded() if (event.agent, event.tool_use_id) in self._work:
-                self._call_ended(event)
+                self._end_call(event)
             case events.AgentEnded():
-                self._agent_ended(event, event.status, "" if event.status == "completed" else event.status)
+                self._end_agent(event, event.status, "" if event.status == "completed" else event.status)
             case events.TurnEnded(agent="main"):
                 failed = "" if event.reason == "completed" else str(event.error.get("code") or event.reason)
                 self._count_lost(event, event.cut_off)
-                self._agent_ended(event, event.reason, failed)
+                self._end_agent(event, event.reason, failed)
             case events.Notice(code="request.cut_off"):
                 self._count_lost(event, event.data)
             case events.RetryScheduled():
@@ -216,7 +216,7 @@ class SpanSink:
         facts: _Facts = {"gen_ai.operation.name": operation}
         return facts | {"gen_ai.provider.name": self._provider} if self._provider else facts
 
-    def _request(self, event: events.ReplyAdded) -> None:
+    def _count_request(self, event: events.ReplyAdded) -> None:
         facts = self._facts("chat") | {"gen_ai.request.model": event.model}
         seen = _usage_facts(event.usage) | {
             "gen_ai.response.model": event.model,
@@ -244,7 +244,7 @@ class SpanSink:
         if work := self._work.get((agent, "")):
             work.usage, work.cost = work.usage + usage, work.cost + (cost or 0.0)
 
-    def _call(self, event: events.ToolStarted) -> None:
+    def _begin_call(self, event: events.ToolStarted) -> None:
         facts: _Facts = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": event.name,
@@ -256,7 +256,7 @@ class SpanSink:
         key = (event.agent, event.tool_use_id)
         self._begin(key, f"execute_tool {event.name}", event.at, self._context(event.agent), facts)
 
-    def _call_ended(self, event: events.ToolEnded) -> None:
+    def _end_call(self, event: events.ToolEnded) -> None:
         key = (event.agent, event.tool_use_id)
         error = event.record.get("error")
         failed = str(error.get("code", "error")) if isinstance(error, dict) else ""
@@ -264,7 +264,7 @@ class SpanSink:
             self._work[key].span.set_attribute("gen_ai.tool.call.result", str(event.record.get("text", "")))
         self._finish(key, event.at, failed, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name})
 
-    def _agent_ended(self, event: Event, status: str, failed: str) -> None:
+    def _end_agent(self, event: Event, status: str, failed: str) -> None:
         if work := self._work.get((event.agent, "")):
             work.span.set_attributes(_usage_facts(work.usage) | {"cowork.status": status, "cowork.cost_usd": work.cost})
             facts = self._facts("invoke_agent") | {"gen_ai.agent.name": self._names.get(event.agent, MAIN)}
@@ -282,7 +282,7 @@ def disabled(environ: Mapping[str, str]) -> bool:
     return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
-def _chosen(environ: Mapping[str, str], signal: str) -> str:
+def _exporter_of(environ: Mapping[str, str], signal: str) -> str:
     name = f"OTEL_{signal}_EXPORTER"
     chosen = (environ.get(name) or "otlp").strip().lower()
     if chosen not in _EXPORTERS:

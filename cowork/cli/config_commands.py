@@ -49,8 +49,6 @@ Examples:
 )
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file instead of your own.")]
-Bare = Annotated[bool, typer.Option("--bare", help="Ignore the files of user and project.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Use this project's file as if trusted.")]
 
 
 @config.command("show")
@@ -60,8 +58,8 @@ def show(
     as_json: bool = option(False, "--json", "One JSON object: key -> value and origin."),
     config: ConfigFile = None,
     cwd: Cwd = None,
-    bare: Bare = False,
-    trust: Trust = False,
+    bare: bool = option(False, "--bare", "Ignore the files of user and project."),
+    trust: bool = option(False, "--trust", "Use this project's file as if trusted."),
 ) -> None:
     """Print every setting with where it came from."""
     given = options_before(ctx, cwd=cwd, config_file=config, trust=trust, bare=bare)
@@ -76,7 +74,8 @@ def show(
     wide = max((len(name) for name, _, _ in found), default=0)
     middle = max((len(value) for _, value, _ in found if len(value) <= 32), default=0)
     rows = [f"{name:<{wide}}  {value:<{middle}}  {origin}" for name, value, origin in found]
-    show_rows(facts, [*rows, *(f"note: {note}" for note in settings.notes)], as_json=as_json)
+    rows += [f"note: {note}" for note in settings.notes]
+    show_rows(facts, rows, as_json=as_json)
 
 
 @config.command("check")
@@ -86,22 +85,20 @@ def check(ctx: typer.Context, config: ConfigFile = None, cwd: Cwd = None) -> int
     What is wrong is said with file and line; exit code 2."""
     given = options_before(ctx, cwd=cwd, config_file=config)
     root, own = folder(given.cwd), given.config_file
-    wrong = 0
+    code = 0
     projects = [file for file in paths.project_files(root) if file.exists()] or [paths.project_file(root)]
     for title, path in (("yours", own or paths.config_file(os.environ)), *(("project", file) for file in projects)):
         if not path.exists() and not (own and title == "yours"):
             print(f"- {title}: {paths.short(path, os.environ)} does not exist, defaults are used")
             continue
         try:
-            notes = check_file(path, os.environ, project=title == "project")
+            for note in check_file(path, os.environ, project=title == "project"):
+                row(f"! {title}: {note}")
+            row(f"✓ {title}: {paths.short(path, os.environ)}")
         except UserError as error:
-            wrong += 1
+            code = 2
             print(f"✗ {title}: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
-            continue
-        for note in notes:
-            row(f"! {title}: {note}")
-        row(f"✓ {title}: {paths.short(path, os.environ)}")
-    return 2 if wrong else 0
+    return code
 
 
 @config.command("path")

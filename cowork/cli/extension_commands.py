@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,15 +100,14 @@ def list_extensions(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, a
     found, listed = _find_listed(ctx, cwd, trust=trust)
     problems = [str(problem) for problem in _problems(found)]
     wide = min(32, max((len(r.name) for r in listed), default=0))
-
-    def rows() -> Iterator[str]:
-        for r in listed:
-            cost = f"{r.tokens:>4} tok" if r.tokens else " " * 8
-            yield f"{r.kind:<8} {r.name:<{wide}} {r.origin:<8} {cost}  {format.one_line(r.adds, 70)}"
-        yield f"{format.plural(len(listed), 'extension')}, {sum(r.tokens for r in listed)} tokens in each request"
-        yield from (f"! {problem}" for problem in problems)
-
-    show_rows({"extensions": [r.to_dict() for r in listed], "problems": problems}, rows(), as_json=as_json)
+    costs = [f"{r.tokens:>4} tok" if r.tokens else " " * 8 for r in listed]
+    rows = [
+        f"{r.kind:<8} {r.name:<{wide}} {r.origin:<8} {cost}  {format.one_line(r.adds, 70)}"
+        for r, cost in zip(listed, costs, strict=True)
+    ]
+    rows.append(f"{format.plural(len(listed), 'extension')}, {sum(r.tokens for r in listed)} tokens in each request")
+    rows += [f"! {problem}" for problem in problems]
+    show_rows({"extensions": [r.to_dict() for r in listed], "problems": problems}, rows, as_json=as_json)
 
 
 @extensions.command("show")

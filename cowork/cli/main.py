@@ -31,10 +31,10 @@ def main(argv: Sequence[str]) -> int:
         try:
             plain = None if "_COWORK_COMPLETE" in os.environ else quick_parser.parse(argv)
             if plain is not None:
-                return _flushed(start(*plain))
+                return _flush(start(*plain))
             from cowork.cli import typer_app
 
-            return _flushed(typer_app.run(argv))
+            return _flush(typer_app.run(argv))
         except UserError as error:
             complain(error.message, error.hint)
             reason = "auth" if error.exit_code == 3 else "usage"
@@ -70,7 +70,7 @@ def report_stop(argv: Sequence[str], stop: Stopped) -> int:
     """What a signal leaves that came before the run began; gives the exit code."""
     try:
         _tell_programs(argv, stop.reason, f"The run was {stop.reason} before it began.")
-        return _flushed(stop.exit_code)
+        return _flush(stop.exit_code)
     except BrokenPipeError:
         forget_stdout()
         return 141
@@ -92,7 +92,7 @@ def _tell_programs(argv: Sequence[str], reason: str, message: str) -> None:
     JsonOutput(sys.stdout, stream=output == "stream-json")(ended)
 
 
-def _flushed(code: int) -> int:
+def _flush(code: int) -> int:
     """The exit code, once everything is out; output that found no room is a failure."""
     try:
         sys.stdout.flush()

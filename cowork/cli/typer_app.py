@@ -58,18 +58,13 @@ def run(argv: Sequence[str]) -> int:
             raise BrokenPipeError from None
         raise
     except typer.TyperException as error:
-        raise _usage_error(error) from None
+        message, context = " ".join(error.format_message().split()), getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "cowork"
+        if message.startswith("No such command"):
+            prompt = '; a prompt goes in quotes: cowork "fix the bug"' if path == "cowork" else ""
+            raise UserError(message, f"{path} --help lists the commands{prompt}") from None
+        raise UserError(message[:1].lower() + message[1:].rstrip("."), f"{path} --help") from None
     return result if isinstance(result, int) else 0
-
-
-def _usage_error(error: Any) -> UserError:
-    message = " ".join(error.format_message().split())
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "cowork"
-    if message.startswith("No such command"):
-        prompt = '; a prompt goes in quotes: cowork "fix the bug"' if path == "cowork" else ""
-        return UserError(message, f"{path} --help lists the commands{prompt}")
-    return UserError(message[:1].lower() + message[1:].rstrip("."), f"{path} --help")
 
 
 @app.callback(invoke_without_command=True)

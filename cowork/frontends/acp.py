@@ -78,11 +78,11 @@ class Updates:
                     yield _chunk("agent_message_chunk", f"\n\n[{event.message} The answer starts again.]\n\n")
                 self._streamed = False
             case ToolStarted():
-                yield self._started(event)
+                yield self._begin_call(event)
             case ToolOutput():
-                yield from self._output(event)
+                yield from self._show_output(event)
             case ToolEnded():
-                yield self._ended(event)
+                yield self._end_call(event)
             case events.TodoUpdated():
                 yield {"sessionUpdate": "plan", "entries": [_entry(todo) for todo in event.todos]}
             case events.Notice(code="mode.changed", data={"mode": mode}):
@@ -104,7 +104,7 @@ class Updates:
             case events.AgentEnded():
                 self._actions.pop(event.agent, None)
 
-    def _started(self, event: ToolStarted) -> Json:
+    def _begin_call(self, event: ToolStarted) -> Json:
         name = event.agent.rpartition("/")[2] + " · " if "/" in event.agent else ""
         call: Json = {
             "sessionUpdate": "tool_call",
@@ -127,7 +127,7 @@ class Updates:
         where: Json = {"path": str(self.root / path)}
         return [where | {"line": line} if isinstance(line, int) and line > 0 else where]
 
-    def _output(self, event: ToolOutput) -> Iterator[Json]:
+    def _show_output(self, event: ToolOutput) -> Iterator[Json]:
         before, shown_at = self._outputs.get(event.tool_use_id, ("", 0.0))
         kept, now = (before + event.text)[-TAIL:], time.monotonic()
         if now - shown_at >= EVERY_S:
@@ -135,7 +135,7 @@ class Updates:
             yield _update(event.tool_use_id, content=[text_content(kept)])
         self._outputs[event.tool_use_id] = kept, shown_at
 
-    def _ended(self, event: ToolEnded) -> Json:
+    def _end_call(self, event: ToolEnded) -> Json:
         self._outputs.pop(event.tool_use_id, None)
         record = event.record
         if terminal := self._terminals.pop(event.tool_use_id, None):

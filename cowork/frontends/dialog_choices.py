@@ -74,13 +74,11 @@ def _step_of(item: Json) -> Step:
 
 def choices_of(question: Question) -> list[Choice]:
     """What can be answered. The grant shown is the grant given, so rules appear as they are."""
+    mode, in_mode = question.mode, {"mode": question.mode}
     if question.kind == "trust":
         trusting = [Choice("Yes, trust this folder", "always")]
-        if question.mode:
-            about = ABOUT.get(question.mode, "")
-            trusting.append(
-                Choice(f"Yes, and work in mode {question.mode}", "always", about, data={"mode": question.mode})
-            )
+        if mode:
+            trusting.append(Choice(f"Yes, and work in mode {mode}", "always", ABOUT.get(mode, ""), data=in_mode))
         return [*trusting, Choice("Only this time", "session"), Choice("No", "no")]
     if question.kind == "server":
         return [Choice("Yes, and remember it", "always"), Choice("Only this time", "session"), Choice("No", "no")]
@@ -91,9 +89,8 @@ def choices_of(question: Question) -> list[Choice]:
     out = [Choice("Yes, once", "once")]
     if question.session_rule:
         out.append(Choice(f"Yes, {granted_text(question)} for this session", "session"))
-    if question.mode:
-        out.append(Choice(f"Yes, and go on in mode {visible_line(question.mode)} (⇧⇥)", data={"mode": question.mode}))
+    if mode:
+        out.append(Choice(f"Yes, and go on in mode {visible_line(mode)} (⇧⇥)", data=in_mode))
     if question.rule:
         out.append(Choice(f"Always: adds rule {visible_line(question.rule)}", "always"))
-    out.append(Choice("No, and tell it why …", "no", writes=_WHY_NOT))
-    return out
+    return [*out, Choice("No, and tell it why …", "no", writes=_WHY_NOT)]

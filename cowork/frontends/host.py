@@ -103,27 +103,22 @@ class ContextUse:
     window: int
 
 
+# A string is Markdown.
 CommandResult: TypeAlias = "str | PromptResult | Choose | Changes | Draft | ContextUse | None"
 
 
 @frozen
 class Command:
-    """A slash command. `run` gets what was typed after the name and gives Markdown, a Prompt to send, something to
-    choose from, diffs, a draft for the input, or nothing.
-
-    A UserError it raises is shown calmly. `busy`: it may run while a turn works; otherwise it waits in the queue.
-    `resets`: the conversation is another one afterwards, so what the chat remembers of the old one is dropped.
-    `sends`: it gives a Prompt, which is shown when it is sent, so the command itself need not be.
-    """
+    """A slash command. `run` gets what was typed after the name; a UserError it raises is shown calmly."""
 
     name: str
     help: str
     run: Callable[[str], Awaitable[CommandResult]]
     arguments: str = ""
     choices: Callable[[], Sequence[str]] | None = None  # completions of the argument
-    busy: bool = False
-    resets: bool = False
-    sends: bool = False
+    busy: bool = False  # it may run while a turn works; otherwise it waits in the queue
+    resets: bool = False  # another conversation follows, so what the chat remembers of the old one is dropped
+    sends: bool = False  # it gives a prompt, which is shown when it is sent, so the command itself need not be
 
 
 @frozen
@@ -157,9 +152,7 @@ class Host(Protocol):
 
     def steer(self, text: str) -> None:
         """Say something before the next request of the running turn; `prompt.added` (source `steer`) confirms it.
-
-        What was not confirmed when `submit` returns is void here: the chat sends it as the next message.
-        """
+        What was not confirmed when `submit` returns is void here: the chat sends it as the next message."""
 
     def keep_waiting(self, texts: Sequence[str]) -> None:
         """What was typed ahead and is not sent yet, for whoever goes on should the process die; none: forget it."""

@@ -13,7 +13,7 @@ import termios
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from cowork.core.format import one_line
 from cowork.core.hygiene import inert, visible, visible_line
@@ -45,7 +45,7 @@ class LinePrompt:
         async with self._turn:
             try:
                 with _open_terminal(self._path) as terminal:
-                    return await _ask(terminal, question)
+                    return await _ask(terminal.fileno(), question)
             except (OSError, termios.error):
                 return Answer("no", "there is no terminal to ask on")
 
@@ -59,7 +59,7 @@ def available(path: str = TERMINAL) -> bool:
         return False
     try:
         with _open_terminal(path) as terminal:
-            return os.tcgetpgrp(terminal) == os.getpgrp()
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:
         return False
 
@@ -132,13 +132,8 @@ def _body(question: Question) -> Iterator[str]:
         yield f"   … {len(lines) - _SHOWN_LINES} more lines"
 
 
-@contextlib.contextmanager
-def _open_terminal(path: str) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _open_terminal(path: str) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC), "r+b", buffering=0)
 
 
 def _write(terminal: int, text: str) -> None:

@@ -33,9 +33,8 @@ _ENDINGS = {
 
 def call_line(call: ToolStarted) -> str:
     """What the call is about; in logs of earlier versions, which do not say it, the first text it was given."""
-    if call.family:
-        return one_line(call.line)
-    return one_line(next((value for value in call.input.values() if isinstance(value, str)), ""))
+    first = next((value for value in call.input.values() if isinstance(value, str)), "")
+    return one_line(call.line if call.family else first)
 
 
 def call_text(call: ToolStarted, *, width: int = 72) -> str:
@@ -82,7 +81,7 @@ class TextOutput:
             case ToolStarted():
                 self._calls[event.agent, event.tool_use_id] = event
             case ToolEnded():
-                self._tool(event)
+                self._end_call(event)
             case events.AgentStarted():
                 name, label = one_line(event.agent.removeprefix("main/"), 200), one_line(event.description, 48)
                 self._children[event.agent] = f'[{name} "{label}"] ' if label else f"[{name}] "
@@ -98,7 +97,7 @@ class TextOutput:
                 if withdrawn:
                     self._restart()
 
-    def _tool(self, event: ToolEnded) -> None:
+    def _end_call(self, event: ToolEnded) -> None:
         key = event.agent, event.tool_use_id
         call = self._calls.pop(key, ToolStarted(event.tool_use_id, event.name))
         if key in self._delegated or event.display.get("kind") == "todos":
@@ -150,9 +149,8 @@ class TextOutput:
         if isinstance(error, dict) and error.get("message") and not told:
             hint = f"\n  {one_line(str(error['hint']), 200)}" if error.get("hint") else ""
             self._line(one_line(str(error["message"]), 400) + hint)
-        self._say(
-            "main", " · ".join([_ENDINGS.get(reason, "failed"), *_receipts(result, result.get("num_turns") or 0)])
-        )
+        receipts = _receipts(result, result.get("num_turns") or 0)
+        self._say("main", " · ".join([_ENDINGS.get(reason, "failed"), *receipts]))
 
     def _progress(self, event: Event, text: str) -> None:
         self._end_looks(event.agent)
@@ -178,8 +176,7 @@ class TextOutput:
         self._column = len(text) - text.rfind("\n") - 1 if "\n" in text else self._column + len(text)
 
     def _fresh_line(self) -> None:
-        if self._column:
-            self._print("\n")
+        self._print("\n" if self._column else "")
 
 
 def _describe(event: Event) -> Iterator[str]:

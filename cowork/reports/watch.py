@@ -73,9 +73,9 @@ class WatchServer:
         cookie = next((value for name, _, value in pairs if name == self._cookie_name), "")
         if method != "GET":
             await _say(writer, HTTPStatus.METHOD_NOT_ALLOWED, "Allow: GET\r\n")
-        elif not self._from_here(headers):
+        elif not self._is_from_here(headers):
             await _say(writer, HTTPStatus.FORBIDDEN)
-        elif url.path == "/" and self._takes(parse_qs(url.query).get("token", [""])[0]):
+        elif url.path == "/" and self._accepts(parse_qs(url.query).get("token", [""])[0]):
             kept = f"Set-Cookie: {self._cookie_name}={self._cookie}; HttpOnly; SameSite=Strict; Path=/\r\n"
             await _say(writer, HTTPStatus.SEE_OTHER, f"Location: /\r\n{kept}")
         elif not secrets.compare_digest(cookie.encode(), self._cookie.encode()):
@@ -95,13 +95,13 @@ class WatchServer:
     def _cookie_name(self) -> str:
         return f"cowork_{self.port}"  # browsers do not keep the cookies of two ports apart
 
-    def _from_here(self, headers: Mapping[str, str]) -> bool:
+    def _is_from_here(self, headers: Mapping[str, str]) -> bool:
         hosts = {f"{HOST}:{self.port}", f"localhost:{self.port}"}
         origin, sent_by = headers.get("origin"), headers.get("sec-fetch-site", "none")
         known = origin is None or origin in {f"http://{host}" for host in hosts}
         return headers.get("host") in hosts and known and sent_by in ("none", "same-origin")
 
-    def _takes(self, token: str) -> bool:
+    def _accepts(self, token: str) -> bool:
         """Whether this is the token; it opens the page once."""
         if not self._token or not secrets.compare_digest(token.encode(), self._token.encode()):
             return False
