@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
+from cowork.app.extend.hooks import unboxed
 from cowork.app.models import Models
 from cowork.app.project import Project, Unjudged
 from cowork.app.result import result_object
@@ -25,7 +26,7 @@ from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
 from cowork.sessions.log.writer import SessionLog
-from cowork.tools.base import NoHold, Tool, unwrapped
+from cowork.tools.base import Tool
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # loaded only where they are used
@@ -159,8 +160,7 @@ class Run:
     def own_runner(self, shell: Tool) -> Runner:
         """Runs what the person typed themselves, by `shell`: in the agent's folder, unasked and without a sandbox."""
         jobs.prepare(self.tree)
-        tree = replace(self.tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: [])
-        ports = RunnerPorts(self.permissions.workspace, tree, self.emit, nobody, Unjudged())
+        ports = RunnerPorts(self.permissions.workspace, unboxed(self.tree), self.emit, nobody, Unjudged())
         return Runner("main", ToolSet([shell]), self.agent.runner.state, ports)
 
     def ending(self, task: asyncio.Task[Outcome], stopped: str = "") -> tuple[str, str, Json | None]:

@@ -94,7 +94,6 @@ class KeptFiles:
             assert self.checkpoints is not None
 
     def __call__(self, event: Event) -> None:
-        """As a sink of events."""
         match event:
             case _ if self.made:
                 self.checkpoints(event)

@@ -31,7 +31,6 @@ from cowork.sessions.log.resume_reader import read_to_resume
 from cowork.sessions.log.writer import LOG
 from cowork.sessions.resume_state import rewind_points, surviving
 
-FOUND = "found:"  # before the number of a model that `/model` found
 _PROMPTS_SHOWN = 3
 _ANSWER_SHOWN = 800  # characters
 _MOST_LINES = 4_000  # comparing longer files takes too long for what it shows
@@ -176,7 +175,7 @@ def model_rows(run: Run, found: Sequence[setup.FoundService]) -> list[Row]:
     known = {row.label for row in rows}
     for number, (service, name) in enumerate(setup.choices(found), 1):
         if name not in known:
-            rows.append(Row(f"{FOUND}{number}", name, service.name, service.line))
+            rows.append(Row(str(number), name, service.name, service.line))
     return rows
 
 

@@ -96,8 +96,7 @@ class _Commands:
                 now = f"Model: **{run.agent.provider.model}** ({run.agent.provider.name})"
                 return f"{now}\n\n{setup.page(self.offered)}"
             here = next((n for n, row in enumerate(rows) if row.label == run.agent.provider.model), 0)
-            go_on = "Go on with which model?"
-            return Choose(go_on, rows, lambda row: self.model(row.value.removeprefix(pages.FOUND)), here)
+            return Choose("Go on with which model?", rows, lambda row: self.model(row.value), here)
         if rest.isdigit():
             return await self._take_model(int(rest))
         run.agent.provider, _ = run.models(rest)

@@ -6,7 +6,6 @@ The programs they name run with the environment of commands, out of the box, nev
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.events import Notice
@@ -140,21 +140,14 @@ def launcher(tree: TreeState, workspace: Workspace) -> Launch:
 
     async def launch(line: str, given: bytes, cwd: Path, environ: Mapping[str, str], seconds: float) -> Launched:
         jobs.prepare(tree)
-        open_tree = replace(
-            tree,
-            wrap=unwrapped,
-            hold=NoHold,
-            explain=lambda output, command, cwd, box: [],
-            environ={**tree.environ, **environ},
-        )
+        open_tree = unboxed(tree, environ={**tree.environ, **environ})
         ctx = ToolContext("main", "", workspace, AgentState(cwd), open_tree, lambda event: None)
-        name = f"program-{os.urandom(6).hex()}"
-        files = [tree.scratch / f"{name}.{part}" for part in ("in", "out", "err")]
         tree.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            files[0].touch(mode=0o600)
+        with tempfile.TemporaryDirectory(prefix="program-", dir=tree.scratch, ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            files = [folder / part for part in ("in", "out", "err")]
             files[0].write_bytes(given)
-            running = await jobs.start(ctx, _script(line, files), Capture(tree.scratch, name), lambda text: None)
+            running = await jobs.start(ctx, _script(line, files), Capture(folder, "program"), lambda text: None)
             try:
                 ended = await asyncio.wait_for(running.wait(), seconds)
             except TimeoutError:
@@ -167,11 +160,13 @@ def launcher(tree: TreeState, workspace: Workspace) -> Launch:
                 raise OSError(ended.error)
             out, err = (file.read_bytes().decode("utf-8", "replace") if file.exists() else "" for file in files[1:])
             return Launched(ended.code, out, err)
-        finally:
-            for file in files:
-                file.unlink(missing_ok=True)
 
     return launch
+
+
+def unboxed(tree: TreeState, **changes: Any) -> TreeState:
+    """The same for programs that run with the person's own rights."""
+    return replace(tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: [], **changes)
 
 
 def _script(line: str, files: list[Path]) -> str:

@@ -53,13 +53,12 @@ class McpRun:
         self.problems: list[str] = []  # told with the first prompt
         cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ, write_private)
         server_ports = ServerPorts(self._channel, self._notice, self._listed, cache)
-        self.servers = Servers(self._entries(), server_ports)
+        self.servers = Servers(self._usable_entries(), server_ports)
         self._approvals = Approvals(place.environ)
         self._asked: dict[str, bool] = {}  # servers of the project, and what the person said
         self._settled, self._settling = False, asyncio.Lock()  # children may be sent out side by side
 
-    def _entries(self) -> dict[str, ServerEntry]:
-        """The entries that can be used."""
+    def _usable_entries(self) -> dict[str, ServerEntry]:
         entries, problems = configured(self.place)
         self.problems += problems
         usable = {}
@@ -183,9 +182,9 @@ class McpRun:
 
     def _is_approved(self, entry: ServerEntry) -> bool:
         root = self.place.root
-        theirs = entry.scope == "project" or (entry.scope == "agent" and entry.where.startswith(str(root)))
-        known = self.place.options.trust or self._asked.get(entry.name) or self._approvals.has(root, entry)
-        return bool(not theirs or known)
+        if entry.scope != "project" and not (entry.scope == "agent" and entry.where.startswith(str(root))):
+            return True
+        return self.place.options.trust or bool(self._asked.get(entry.name)) or self._approvals.has(root, entry)
 
     async def _ask_leave(self, entry: ServerEntry) -> bool:
         if self._ask is None:

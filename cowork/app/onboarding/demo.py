@@ -79,15 +79,14 @@ class _Player:
                 await self._rest(1.2)
                 for text, pause in _TOUR:
                     self.finished = text == _TOUR[-1][0]
-                    await self._say(repl, text)
+                    await self._type(repl, text)
                     await self._answer_questions(repl)
                     await self._rest(pause)
         except TimeoutError:
             self.stuck = True
             repl.leave(1)
 
-    async def _say(self, repl: Repl, text: str) -> None:
-        """Type a line, like a person."""
+    async def _type(self, repl: Repl, text: str) -> None:
         repl.composer.clear()  # a rewind puts the old prompt back into the input
         for letter in text:
             repl.composer.buffer.insert_text(letter)
@@ -109,7 +108,6 @@ class _Player:
                 await asyncio.sleep(0.2)
 
     async def _rest(self, seconds: float) -> None:
-        """Let the viewer look."""
         await asyncio.sleep(seconds * self._pace)
 
 
