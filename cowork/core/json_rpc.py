@@ -190,6 +190,8 @@ class Peer:
             result = await self._answer(method, params)
         except RpcError as error:
             self._fail(number, error)
+        except UserError as error:
+            self._fail(number, RpcError(INVALID_PARAMS, " ".join(filter(None, (error.message, error.hint)))))
         except asyncio.CancelledError:
             if self._tells_cancelled:
                 with contextlib.suppress(OSError):

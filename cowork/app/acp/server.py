@@ -16,17 +16,15 @@ from cowork.app.acp.session import EditorSession
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Json, as_object
-from cowork.core.errors import UserError
 from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, standard_streams
 from cowork.sessions import index
 from cowork.sessions.log.writer import new_id
 
-PROTOCOL = 1
 LONGEST_LINE = 64 * 2**20  # images come as text
 PAGE = 50  # sessions a list gives at a time
 NOT_FOUND = -32002
 CAPABILITIES: Json = {
-    "protocolVersion": PROTOCOL,
+    "protocolVersion": 1,
     "agentInfo": {"name": "cowork", "title": "cowork", "version": __version__},
     "agentCapabilities": {
         "loadSession": True,
@@ -53,19 +51,12 @@ class AcpAgent:
 
     def __init__(self, options: RunOptions, environ: Mapping[str, str], send: Callable[[Json], None]) -> None:
         self.peer = Peer(send, self.answer, self.hear)
-        self._options = options
-        self._environ = environ
+        self._options, self._environ = options, environ
         self._sessions: dict[str, EditorSession] = {}
         self._client: Json = {}  # what the editor can do
 
-    async def answer(self, method: str, params: Json) -> Any:
-        """The result of a request; what a person could have done wrong is an error answer with its words."""
-        try:
-            return await self._answer(method, params)
-        except UserError as error:
-            raise RpcError(INVALID_PARAMS, " ".join(filter(None, (error.message, error.hint)))) from error
-
-    async def _answer(self, method: str, params: Json) -> Json:
+    async def answer(self, method: str, params: Json) -> Json:
+        """The result of a request."""
         match method:
             case "initialize":
                 self._client = as_object(params.get("clientCapabilities"))

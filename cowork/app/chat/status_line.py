@@ -10,7 +10,6 @@ from cowork.app.extend.hooks import launcher
 from cowork.app.run import Run
 from cowork.core import events
 from cowork.core.blocks import Json
-from cowork.core.events import Event, Notice
 from cowork.core.ports import Emit
 from cowork.extensions.status_line import StatusLine
 from cowork.frontends.host import StatusLines
@@ -37,9 +36,9 @@ def open_status_line(run: Run, show: Emit, cost: Callable[[], float | None]) -> 
     )
 
 
-def changes_line(event: Event) -> bool:
+def changes_line(event: events.Event) -> bool:
     """Whether an event may have changed the line."""
-    return isinstance(event, _TELLING) or (isinstance(event, Notice) and event.code.endswith(".changed"))
+    return isinstance(event, _TELLING) or (isinstance(event, events.Notice) and event.code.endswith(".changed"))
 
 
 def _state(run: Run, cost: float | None) -> Json:
