@@ -286,11 +286,6 @@ class Theme:
         self._codes: dict[str | Style, tuple[str, str]] = {}
 
     @property
-    def many_colours(self) -> bool:
-        """Whether there are enough colours for code on a coloured ground."""
-        return self.depth is not None and self.depth != ColorSystem.STANDARD
-
-    @property
     def code_style(self) -> str:
         """The pygments style of code blocks."""
         return "github-dark" if self.kind == "dark" else "friendly"

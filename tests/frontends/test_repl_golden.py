@@ -223,7 +223,7 @@ CONTEXT = ContextUse(
 
 PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "panels-collapsed": running(),
-    "panels-expanded": running(expanded=True, selected="s1"),
+    "panels-expanded": running(expanded=True, selected="main/explore-1"),
     "panels-seven": running(count=7),
     "panels-low": running(count=7, rows=6),
     "panels-ended": ended,

@@ -59,7 +59,7 @@ def _inline(repl: Repl, columns: int, rows: int, box_width: int, *, framed: bool
     """
     room = max(3, rows - 1)
     below, cursor = _below(repl, columns, room, box_width)
-    child, dialogs = repl.selection.panel, repl.dialogs
+    dialogs = repl.dialogs
     above = live_lines(
         repl.scene,
         columns - 1,
@@ -68,7 +68,7 @@ def _inline(repl: Repl, columns: int, rows: int, box_width: int, *, framed: bool
         queue=[sent.text for sent in repl.turns.queue],
         steering=repl.turns.steering,
         expanded=repl.expanded,
-        selected=child.subagent_id if child else "",
+        selected=repl.selection.path,
         asked=dialogs.current.question if dialogs.current and dialogs.armed else None,
         asking=dialogs.current is not None or repl.picker.current is not None,
         activity=repl.host.status().activity if repl.turns.working else "",

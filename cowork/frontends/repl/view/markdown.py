@@ -34,7 +34,7 @@ def render(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
             language = (group[0].info.split() or [""])[0]
             out.extend(code_lines(group[0].content, language, theme))
         else:
-            console = _console(max(8, columns), theme.kind)
+            console = _console(max(8, columns), theme)
             drawn = console.render_lines(_Markdown(group, theme), console.options, pad=False)
             lines = [_spans(segments) for segments in drawn]
             filled = [place for place, line in enumerate(lines) if line]
@@ -49,7 +49,7 @@ def code_lines(code: str, language: str, theme: Theme) -> list[Line]:
     plainly = not language or max(map(len, code.split("\n"))) > _LONGEST_COLOURED
     plain = Text(code, style=theme.definition("code"))
     text = plain if plainly else _syntax(language, theme.code_style).highlight(code)
-    console = _console(80, theme.kind)
+    console = _console(80, theme)
     return [_spans(piece.render(console)) for piece in text.split("\n", allow_blank=True)][: code.count("\n") + 1]
 
 
@@ -112,8 +112,7 @@ def _syntax(language: str, style: str) -> Syntax:
 
 
 @cache
-def _console(columns: int, kind: str) -> Console:
-    theme = Theme("light" if kind == "light" else "dark")
+def _console(columns: int, theme: Theme) -> Console:
     styles = {
         "markdown.code": theme.definition("code"),
         "markdown.item.bullet": theme.definition("accent"),

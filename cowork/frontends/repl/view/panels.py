@@ -171,7 +171,7 @@ def panels_lines(
 ) -> list[Line]:  # fmt: skip
     """All children in at most `rows` lines: a row each, then panels for those that are open, as far as they fit."""
     children = in_tree_order(child for child in children if child.row != "" or child.asking)
-    at = next((i for i, child in enumerate(children) if child.subagent_id == selected), 0)
+    at = next((i for i, child in enumerate(children) if child.path == selected), 0)
     shown = children if len(children) <= rows else children[window(at, len(children), max(1, rows - 1))]
     hidden = [child for child in children if child not in shown]
     heights = _heights(shown, rows - bool(hidden), selected, expanded=expanded)
@@ -197,7 +197,8 @@ class _Roster:
         self.columns, self.now, self.theme, self.selected, self.framed = columns, now, theme, selected, framed
         self.between = " · " if columns >= _WIDE else " "
         texts = [_facts(child, now) for child in children]
-        self.facts = [max([least, *(width(text[at]) for text in texts)]) for at, least in enumerate((4, 4, 5, 6))]
+        rooms = [max([least, *(width(text[at]) for text in texts)]) for at, least in enumerate((4, 4, 5, 6))]
+        self.facts = dict(zip(_FACTS, rooms, strict=True))
         longest = max((2 * child.depth + width(child.name) for child in children), default=0)
         self.name = min(longest, 20 if columns >= _WIDE else 14 if columns >= _ROOMY else 12)
         self.turns = max((len(_turns(child)) for child in children), default=0)
@@ -205,7 +206,7 @@ class _Roster:
         for given_up in ("model", "turns", "tokens"):  # what tells least gives way; an open panel has all facts
             if self._words() < min(tasks, _TASK) + 2 + _ACTION:
                 self.turns = 0 if given_up == "turns" else self.turns
-                self.facts = [0 if name == given_up else room for name, room in zip(_FACTS, self.facts, strict=True)]
+                self.facts.pop(given_up, None)
         words = self._words()
         self.task = min(tasks, max(_TASK, words // 2), words - 2 - _ACTION)
         self.action = words - self.task - 2
@@ -214,13 +215,13 @@ class _Roster:
 
     def _words(self) -> int:
         """Columns for the task and what is being done."""
-        used = sum(room + len(self.between) for room in self.facts if room) - len(self.between)
+        used = sum(room + len(self.between) for room in self.facts.values()) - len(self.between)
         return self.columns - 7 - self.name - used - (self.turns + 2 if self.turns else 0)
 
     def row(self, child: ChildState) -> Line:
         """A child in one row: name, task, what it does, turn of most, model, time, tokens, cost."""
         branch = "  " * (child.depth - 1) + "└ " if child.depth else ""
-        chosen = "❯ " if child.subagent_id == self.selected else "  "
+        chosen = "❯ " if child.path == self.selected else "  "
         line: Line = [("accent.bold", chosen), ("faint", branch), self._glyph(child)]
         if child.row and not child.asking:
             return clip_line([*line, ("", child.row)], self.columns)
@@ -236,15 +237,15 @@ class _Roster:
         if self.turns:
             line.append(("dim", f"  {_turns(child):>{self.turns}}"))
         if child.status == "waiting":
-            return clip_line([*line, ("dim", f"  {child.model}" if self.facts[0] else "")], self.columns)
-        (model, *others), (model_room, *rooms) = _facts(child, self.now), self.facts
-        texts = [pad(model, model_room)] if model_room else []
-        texts += [f"{text:>{room}}" for text, room in zip(others, rooms, strict=True) if room]
+            return clip_line([*line, ("dim", f"  {child.model}" if "model" in self.facts else "")], self.columns)
+        facts = dict(zip(_FACTS, _facts(child, self.now), strict=True))
+        rooms = self.facts.items()
+        texts = [pad(facts[name], room) if name == "model" else f"{facts[name]:>{room}}" for name, room in rooms]
         return clip_line([*line, ("dim", "  " + self.between.join(texts))], self.columns)
 
     def panel(self, child: ChildState, actions: int) -> list[Line]:
         """An open panel: its last actions, what it has used in the title, its turn in the foot."""
-        indent, chosen = 2 * child.depth, child.subagent_id == self.selected
+        indent, chosen = 2 * child.depth, child.path == self.selected
         columns = self.columns - indent
         facts = _facts(child, self.now)
         used = " · ".join(filter(None, facts)) if columns >= 50 else f"{facts[1]} {facts[3]}"
@@ -331,7 +332,7 @@ def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expand
         for at, child in enumerate(children)
         if (child.open if child.open is not None else opens(child))
     }
-    order = sorted(wanted, key=lambda at: children[at].subagent_id != selected)
+    order = sorted(wanted, key=lambda at: children[at].path != selected)
     heights = [1] * len(children)
     spare = rows - len(children)
     for at in order:  # first each that is open gets the smallest panel, then they grow in turn

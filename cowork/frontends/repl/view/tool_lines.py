@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from itertools import groupby, pairwise
 from typing import Any
 
+from rich.color import ColorSystem
 from rich.style import Style
 
 from cowork.core import format
@@ -19,7 +20,6 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible, visible_line
 from cowork.frontends.host import FileChange
 from cowork.frontends.styled import (
-    Kind,
     Line,
     Span,
     Theme,
@@ -143,7 +143,7 @@ def diff_lines(diff: str, columns: int, *, limit: int | None = None, theme: Them
     gutter = max((len(str(number)) for _, number, _ in rows), default=1)
     shown = rows if limit is None or len(rows) <= limit + 1 else rows[:limit]
     marked = _mark_words(shown)
-    if theme is not None and theme.many_colours:
+    if theme is not None and theme.depth not in (None, ColorSystem.STANDARD):  # code on a coloured ground needs many
         marked = _colour(marked, diff, theme)
     out = [line for row in marked for line in _draw(*row, gutter, columns)]
     if len(shown) < len(rows):
@@ -162,7 +162,7 @@ def _colour(rows: list[_Marked], diff: str, theme: Theme) -> list[_Marked]:
     lines: dict[int, Line] = {}
     for side in "-+":  # each is a text of its own; what both have takes its colours from the new one
         places = [place for place, (sign, _) in enumerate(texts) if sign in (" ", side)]
-        code = _code("\n".join(texts[place][1] for place in places), language, theme.kind)
+        code = _code("\n".join(texts[place][1] for place in places), language, theme)
         lines |= dict(zip(places, code, strict=False))
     return [
         (sign, number, _overlay(spans, lines[place], theme) if place in lines else spans)
@@ -184,10 +184,10 @@ def _mix(mark: str, code: Style) -> Style:
 
 
 @lru_cache(maxsize=32)
-def _code(source: str, language: str, kind: Kind) -> list[Line]:
+def _code(source: str, language: str, theme: Theme) -> list[Line]:
     from cowork.frontends.repl.view.markdown import code_lines  # pygments is only loaded for the first diff
 
-    return code_lines(source, language, Theme(kind))
+    return code_lines(source, language, theme)
 
 
 @cache
