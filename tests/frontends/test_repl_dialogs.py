@@ -68,12 +68,12 @@ class Person:
 
     def _write(self, key: str) -> None:
         self.input += key
-        self.dialogs.wrote(something=True)
+        self.dialogs.note_typing(something=True)
 
     def _send(self) -> None:
         self.sent += [self.input] if self.input else []
         self.input = ""
-        self.dialogs.wrote(something=False)
+        self.dialogs.note_typing(something=False)
 
 
 async def asked(person: Person, *questions: Question) -> list[asyncio.Future[Answer]]:

@@ -246,7 +246,7 @@ PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "context": lambda columns: context_lines(CONTEXT, columns, THEME),
     "changes": lambda columns: changes_lines(CHANGES, columns),
     "todo": lambda columns: notes.todo_lines(TODOS, columns),
-    "todo-folded": lambda columns: [notes.todo_folded(TODOS, columns)],
+    "todo-folded": lambda columns: [notes.todo_line(TODOS, columns)],
     "todo-change": lambda columns: notes.todo_change((), TODOS, columns),
     "tools": tool_lines,
     "turn-ends": ends,

@@ -198,7 +198,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "notes.retry_line": lambda t: [notes.retry_line(filled(events.RetryScheduled, t), 3, 80)],  # type: ignore[arg-type]
     "notes.todo_change": lambda t: notes.todo_change((), ({"content": t, "status": "completed"},), 80),
     "notes.context_lines": lambda t: notes.context_lines(ContextUse([(t, 9)], 9, 99), 80, THEME),
-    "notes.todo_folded": lambda t: [notes.todo_folded(({"content": t},), 80)],
+    "notes.todo_line": lambda t: [notes.todo_line(({"content": t},), 80)],
     "notes.todo_summary": lambda t: notes.todo_summary(({"content": t, "activeForm": t},), 80),
     "notes.thought_line": lambda t: [notes.thought_line(t, 3.0, 80)],
     "notes.todo_lines": lambda t: notes.todo_lines(filled(events.TodoUpdated, t).todos, 80),  # type: ignore[attr-defined]

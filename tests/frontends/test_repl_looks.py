@@ -150,28 +150,28 @@ def test_the_title_says_what_is_worked_on_and_cannot_be_abused() -> None:
 
 def test_only_long_turns_call_the_person_back() -> None:
     out, written, _ = outside(notify_after_s=10, notify="bell")
-    out.turn_ended(9)
+    out.call_back(9)
     assert written == []
-    out.turn_ended(11)
+    out.call_back(11)
     assert written == ["\x1b]9;cowork: done\x07\x07"]
 
 
 def test_a_question_calls_once_and_only_when_nobody_is_typing() -> None:
     out, written, now = outside()
     out.last_key = now[0] - 1
-    out.asked("first", "Allow Edit?")
+    out.call_to("first", "Allow Edit?")
     assert written == []
     now[0] += AWAY_S
     second = object()
-    out.asked(second, "Allow Bash?")
-    out.asked(second, "Allow Bash?")
+    out.call_to(second, "Allow Bash?")
+    out.call_to(second, "Allow Bash?")
     assert written == ["\x1b]9;cowork: Allow Bash?\x07"]
 
 
 def test_notifications_can_be_switched_off() -> None:
     out, written, _ = outside(notify="off", title=False)
-    out.turn_ended(1e6)
-    out.asked(object(), "x")
+    out.call_back(1e6)
+    out.call_to(object(), "x")
     out.title("a", "b")
     out.keep_title()
     out.keep_title(back=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, FileChange, PromptResult, Row
-from cowork.frontends.repl.input.picker import Picker, Picking, matching, picker_lines
+from cowork.frontends.repl.input.picker import Picker, Picking, match_rows, picker_lines
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.styled import Theme, line_width, plain
@@ -137,11 +137,11 @@ async def test_a_second_list_waits_for_the_first() -> None:
 @given(st.lists(st.text(max_size=12), max_size=8), st.text(max_size=6))
 def test_typing_only_narrows_and_never_invents(labels: list[str], query: str) -> None:
     rows = [Row(str(n), label) for n, label in enumerate(labels)]
-    found = matching(rows, query)
+    found = match_rows(rows, query)
     assert set(found) <= set(rows)
     assert len(set(found)) == len(found)
-    assert set(matching(rows, query + "a")) <= set(found) or not query.strip()
-    assert all(row in matching(rows, row.label) for row in rows)
+    assert set(match_rows(rows, query + "a")) <= set(found) or not query.strip()
+    assert all(row in match_rows(rows, row.label) for row in rows)
 
 
 @settings(deadline=None)

@@ -152,9 +152,13 @@ def test_a_row_among_many_children_stays_a_row_when_the_others_have_ended() -> N
 def test_what_was_written_to_a_child_that_has_ended_is_not_sent_elsewhere_unseen() -> None:
     scene = scene_of(sent_out(1))
     selection = PanelSelection(scene, cast(Host, None), message_to="main/explore-1")
-    assert (selection.lose(), selection.message_to) == ("", "main/explore-1")
+    assert (selection.drop_ended(), selection.message_to) == ("", "main/explore-1")
     scene.apply(AgentEnded("s1", "completed", {"status": "success"}, agent="main/explore-1"))
-    assert (selection.lose(), selection.message_to, selection.lose()) == ("explore-1", "", "")
+    assert (selection.drop_ended(), selection.message_to, selection.drop_ended_listener()) == (
+        "explore-1",
+        "",
+        "",
+    )
 
 
 def test_a_task_that_never_started_is_told_as_a_failed_call() -> None:

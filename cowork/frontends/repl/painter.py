@@ -77,7 +77,7 @@ class Painter(Renderer):
         """Bring the terminal to the state of the frame."""
         size = self.output.get_size()
         finished = self._finished(size.columns)  # first: what is finished is no longer live
-        self._above = min(size.rows - 1, self._above + rows_taken(finished, size.columns))
+        self._above = min(size.rows - 1, self._above + count_rows(finished, size.columns))
         frame = self._compose(size.columns, size.rows, self._above)
         while (now := self.output.get_size()) != size:  # a frame for a larger window would scroll a smaller one
             size = now
@@ -154,8 +154,8 @@ class Painter(Renderer):
         up, old = self._inline.row, self._inline
         if columns < old.columns:
             if self._reflows and self._clock() - old.at > _NEWS_S:
-                up = rows_taken(old.lines[:up], columns) + old.column // columns
-            self._above = max(0, self._above - rows_taken(old.lines, columns) + len(old.lines))
+                up = count_rows(old.lines[:up], columns) + old.column // columns
+            self._above = max(0, self._above - count_rows(old.lines, columns) + len(old.lines))
         if old.drawn:
             parts.append(_move(-up) + (_ERASE_BELOW if len(old.drawn) > 1 else "\r\x1b[J"))
         self._inline = _Surface(columns=columns)
@@ -229,7 +229,7 @@ def _changed_pieces(old: Line, new: Line, theme: Theme) -> list[tuple[int, str]]
     return [(line_width(new[:at]), theme.encode(new[at : at + 1])) for at in changed]
 
 
-def rows_taken(lines: Iterable[Line], columns: int) -> int:
+def count_rows(lines: Iterable[Line], columns: int) -> int:
     """Rows that the lines take once they are wrapped."""
     return sum(max(1, -(-line_width(line) // columns)) for line in lines)
 

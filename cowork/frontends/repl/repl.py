@@ -58,11 +58,11 @@ class Repl:
         self.completer = Completer(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.actions = Actions(self)
         self.dialogs = Dialogs(
-            self._dialogs_changed, drafting=lambda: bool(self.composer.text), edit=self.actions.edit_plan
+            self._update_dialogs, drafting=lambda: bool(self.composer.text), edit=self.actions.edit_plan
         )
         self.picker = Picker(self.redraw)
         self.turns = Turns(
-            host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release,
+            host, self.scene, lambda: own_commands(self), self._end_turn, self._give_back, self._hold, self._release,
             self._choose,
         )  # fmt: skip
         self.terminal = Terminal(self.options, self.write_raw, self.scene.clock, self.environ, lambda: self._is_live)
@@ -107,11 +107,11 @@ class Repl:
         """Chat until the person leaves; gives the exit code. What is sent waits until `first` is done."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
-        loop.set_exception_handler(self._unexpected)
+        loop.set_exception_handler(self._report_bug)
         if first is None:
             self._welcome()
         else:
-            self.turns.do_first(self._after(first))
+            self.turns.do_first(self._welcome_after(first))
         self.turns.send(self.options.prompt)
         try:
             if input is None and output is None and not is_capable(self.environ):
@@ -129,7 +129,7 @@ class Repl:
         self.scene.say("banner", lambda columns, theme: banner_lines(self.host.status(), columns))
         self._release(fresh=True)
 
-    async def _after(self, first: Callable[[], Awaitable[None]]) -> None:
+    async def _welcome_after(self, first: Callable[[], Awaitable[None]]) -> None:
         try:
             await first()
         except UserError as error:  # it cannot go on: whoever runs the chat says so
@@ -273,7 +273,7 @@ class Repl:
 
     def _after_key(self, sender: object) -> None:
         if self.mode == "write":  # in the middle of a message, or done with it
-            self.dialogs.wrote(something=bool(self.composer.text))
+            self.dialogs.note_typing(something=bool(self.composer.text))
         elif self.mode == "pick":
             self.dialogs.last_key = self.scene.clock()
         if self.dialogs.current is not None:
@@ -291,9 +291,9 @@ class Repl:
             if self.turns.working or self.scene.panels:
                 self.redraw()
 
-    def _turn_ended(self, seconds: float) -> None:
+    def _end_turn(self, seconds: float) -> None:
         self.expanded = self.expanded and bool(self.scene.panels)
-        self.terminal.turn_ended(seconds)
+        self.terminal.call_back(seconds)
         self.terminal.title(self._folder)
         self.redraw()
 
@@ -304,18 +304,18 @@ class Repl:
         kept = self.composer.text
         self.completer.quiet(lambda: self.composer.set(f"{text}\n{kept}" if kept else text))
 
-    def _dialogs_changed(self) -> None:
+    def _update_dialogs(self) -> None:
         dialog = self.dialogs.current
         loop = asyncio.get_running_loop()
         if dialog is not None:
-            self.terminal.asked(dialog, dialog.question.title)
+            self.terminal.call_to(dialog, dialog.question.title)
             for moment in (SETTLE_S, QUIET_S):  # when it starts to take keys
                 loop.call_later(moment + 0.01, self.redraw)
         if (due := self.dialogs.due) is not None:
             loop.call_later(due + 0.001, self.dialogs.tick)
         self.redraw()
 
-    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _report_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A bug somewhere in a task: one calm line instead of a torn screen."""
         error = context.get("exception")
         text = f"{type(error).__name__}: {error}" if error else str(context.get("message"))

@@ -122,12 +122,12 @@ class Terminal:
             text = " · ".join(part for part in ("cowork", where, what) if part)
             self.write(f"\x1b]2;{clip(one_line(text), 80)}\x07")
 
-    def turn_ended(self, seconds: float) -> None:
+    def call_back(self, seconds: float) -> None:
         """Call the person back after a long turn."""
         if seconds >= self.options.notify_after_s:
             self._call("done")
 
-    def asked(self, question: object, title: str) -> None:
+    def call_to(self, question: object, title: str) -> None:
         """Call the person to a question, once, unless they are there anyway."""
         if question is not self._asked and self.clock() - self.last_key > AWAY_S:
             self._call(title)

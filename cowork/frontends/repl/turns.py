@@ -46,7 +46,7 @@ class Turns:
     host: Host
     scene: Scene
     own_commands: Callable[[], Sequence[Command]]
-    ended: Callable[[float], None]  # a turn ended after so many seconds
+    on_end: Callable[[float], None]  # a turn ended after so many seconds
     give_back: Callable[[str], None]  # put text back into the input
     hold: Callable[[], None]  # keep events back: another conversation may follow
     release: Callable[[bool], None]  # show them; True: it is another conversation
@@ -94,7 +94,7 @@ class Turns:
             self._keep()
 
     def steer(self, text: str) -> None:
-        """Before the next request instead of after the turn; when nothing runs it is a plain message."""
+        """Say it before the next request instead of after the turn; when nothing runs it is a plain message."""
         if not self.working or text[:1] in ("/", "!", "#"):
             self.send(text)
             return
@@ -160,7 +160,7 @@ class Turns:
         finally:
             self.scene.finish()
             self._task = self._begun = None
-            self.ended(self.scene.clock() - started - self._chosen_s)
+            self.on_end(self.scene.clock() - started - self._chosen_s)
             self._next()
             if not self._closing:
                 self._keep()
@@ -177,7 +177,7 @@ class Turns:
             await self.host.submit(sent.text, sent.images)
 
     def _next(self) -> None:
-        """What could not be said before the end goes first; after an interruption all goes back to the person."""
+        """Start what waits, first what came too late to steer; after an interruption give it all back instead."""
         if self._closing:
             return
         self.queue[:0] = [Sent(text) for text in self.steering]
@@ -247,7 +247,7 @@ class Turns:
     async def _work(self, command: Command, work: Awaitable[CommandResult]) -> CommandResult:
         """What a command does by itself. Esc stops it, but never halfway between two conversations."""
         if command.resets:
-            return await self._guard(self._switching(work))
+            return await self._guard(self._switch(work))
         beside = asyncio.current_task() is not self._task
         self._stoppable = self._stoppable or not beside
         try:
@@ -258,7 +258,7 @@ class Turns:
         finally:
             self._stoppable = self._stoppable and beside
 
-    async def _switching(self, work: Awaitable[CommandResult]) -> CommandResult:
+    async def _switch(self, work: Awaitable[CommandResult]) -> CommandResult:
         """After this the conversation may be another one, so events are kept back until that is known."""
         before = [event.session_id for event in self.host.history()[:1]]
         self.hold()

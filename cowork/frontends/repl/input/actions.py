@@ -75,8 +75,8 @@ class PanelSelection:
         """What is written next goes to the chosen child."""
         self.message_to, self.path = self.path, ""
 
-    def lose(self) -> str:
-        """The name of the child the input was for, if it ended meanwhile; what is written is the main agent's then."""
+    def drop_ended(self) -> str:
+        """Forget the child the input was for if it has ended, and give its name; main gets what is written."""
         lost = "" if self.listener else one_line(self.message_to.rpartition("/")[2])
         self.message_to = "" if lost else self.message_to
         return lost
@@ -109,7 +109,7 @@ class Actions:
             buffer.delete_before_cursor(1)
             buffer.insert_text("\n")
             return
-        if repl.composer.text and (ended := repl.selection.lose()):
+        if repl.composer.text and (ended := repl.selection.drop_ended()):
             repl.show_hint(f"{ended} has ended · Enter sends it to main", _TROUBLE_S)
             return
         text, images = repl.composer.take()
@@ -148,7 +148,7 @@ class Actions:
             repl.selection.message_to = ""
         elif self._interrupt():
             return
-        elif not self._again("escape", _ESCAPES_S):
+        elif not self._is_repeat("escape", _ESCAPES_S):
             told = "clears the line" if repl.composer.text else "goes back to an earlier prompt"
             repl.show_hint(f"Esc again {told}", _ESCAPES_S)
         elif repl.composer.text:
@@ -158,7 +158,7 @@ class Actions:
 
     def cancel(self) -> None:
         """Ctrl-C: stop the turn, else clear the line, and the second time leave."""
-        again = self._again("c-c", _TWICE_S)
+        again = self._is_repeat("c-c", _TWICE_S)
         stopped = self._interrupt()
         if again:
             self._repl.leave(130)
@@ -240,8 +240,8 @@ class Actions:
 
         self._repl.turns.spawn(run())
 
-    def _again(self, key: str, within: float) -> bool:
-        """Whether the key was the last one too, a moment ago; any other in between, and it counts as the first."""
+    def _is_repeat(self, key: str, within: float) -> bool:
+        """Whether the key is pressed for the second time within so many seconds, with no other in between."""
         (last, number, at), now = self._pressed, self._repl.scene.clock()
         again = last == key and self.keys - number <= 1 and now - at < within
         self._pressed = ("", 0, -10.0) if again else (key, self.keys, now)

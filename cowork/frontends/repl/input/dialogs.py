@@ -84,7 +84,7 @@ class Dialogs:
     it is empty again or the person comes back with an arrow key or Esc.
     """
 
-    changed: Callable[[], None]
+    on_change: Callable[[], None]
     clock: Callable[[], float] = time.monotonic
     drafting: Callable[[], bool] = lambda: False  # text stands in the input: Enter is for sending it
     edit: Callable[[Dialog], None] = lambda dialog: None  # lets the person edit what the question is about
@@ -149,7 +149,7 @@ class Dialogs:
         """The keys belong to the question from now on."""
         self.focus, self.last_key = "dialog", -10.0
 
-    def wrote(self, *, something: bool) -> None:
+    def note_typing(self, *, something: bool) -> None:
         """A key went to the input, and something stands there now (or nothing any more)."""
         self._held = None
         self.last_key = self.clock() if self._line or something else -10.0
@@ -166,9 +166,9 @@ class Dialogs:
             dialog.text += " ".join(text.split("\n"))
             return ""
         held, self._held = self._held, None
-        choice = None if pasted or held or not self.armed else _chosen_by(text, dialog)
+        choice = None if pasted or held or not self.armed else _choice_for(text, dialog)
         if choice is None:
-            self.wrote(something=True)
+            self.note_typing(something=True)
             return (held.text if held else "") + text
         if choice in dialog.choices and self.ready:
             dialog.index = dialog.choices.index(choice)
@@ -234,12 +234,12 @@ class Dialogs:
         """Let a key answer when it has stood alone for so long."""
         now = self.clock()
         self._held = _Held(text, now, now + seconds, choice if self.ready else None)
-        self.changed()
+        self.on_change()
 
     def _advance(self, came: Dialog | None) -> None:
         if came is not None and came is self.current:
             self._shown_at, self._held = self.clock(), None
-        self.changed()
+        self.on_change()
 
     def _choose(self, dialog: Dialog, choice: Choice) -> None:
         if choice.writes:
@@ -251,7 +251,7 @@ class Dialogs:
             self.edit(dialog)
         else:
             self._settle(dialog, Answer(choice.answer, "", {**choice.data, **dialog.data}))
-        self.changed()
+        self.on_change()
 
     def _next_step(self, dialog: Dialog, answer: str) -> None:
         if len(dialog.answers) + 1 == len(dialog.steps):
@@ -278,7 +278,7 @@ def _covers(question: Question, answer: Answer, other: Question) -> bool:
     return same and other.kind == "permission"
 
 
-def _chosen_by(key: str, dialog: Dialog) -> Choice | None:
+def _choice_for(key: str, dialog: Dialog) -> Choice | None:
     """The answer a key stands for."""
     if key.isdecimal() and 1 <= int(key) <= min(CHOICES_SHOWN, len(dialog.choices)):
         return dialog.choices[int(key) - 1]

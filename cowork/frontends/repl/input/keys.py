@@ -113,12 +113,12 @@ def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
     def enter() -> None:
         if not dialogs.enter():
             repl.actions.enter()
-            dialogs.wrote(something=bool(composer.text))
+            dialogs.note_typing(something=bool(composer.text))
 
     def backspace() -> None:
         if not dialogs.backspace() and composer.text:
             composer.buffer.delete_before_cursor(1)
-            dialogs.wrote(something=bool(composer.text))
+            dialogs.note_typing(something=bool(composer.text))
 
     def write(data: str) -> None:
         """An answer only if it stands alone, else part of a message."""

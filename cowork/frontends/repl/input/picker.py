@@ -47,24 +47,24 @@ class Picking:
     tallest: int = 0  # rows a preview has taken so far: it grows and stays
 
     @property
-    def shown(self) -> list[Row]:
+    def matches(self) -> list[Row]:
         """The rows that match what was typed, the best first."""
-        return [] if self.choose.secret else matching(self.choose.rows, self.query)
+        return [] if self.choose.secret else match_rows(self.choose.rows, self.query)
 
     @property
     def chosen(self) -> Row | None:
-        shown = self.shown
+        shown = self.matches
         return shown[min(self.index, len(shown) - 1)] if shown else None
 
     def move(self, step: int, *, page: bool = False) -> None:
         """Up and down; at the ends it goes round, by pages it stops."""
-        if count := len(self.shown):
+        if count := len(self.matches):
             at = min(self.index, count - 1)
             self.index = max(0, min(at + step * _LIST_ROWS, count - 1)) if page else (at + step) % count
 
     def narrow(self, query: str) -> None:
         kept, self.query = self.chosen, query
-        shown = self.shown
+        shown = self.matches
         self.index = shown.index(kept) if not query and kept in shown else 0
 
     def enter(self) -> None:
@@ -89,9 +89,9 @@ class Picking:
 class Picker:
     """Lets the person choose; keys come through `act`. A second list waits for the first."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
         self._open: Picking | None = None
-        self._changed = changed
+        self._on_change = on_change
         self._free = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
 
@@ -112,7 +112,7 @@ class Picker:
                 self._open = None
                 if self._looking is not None:
                     self._looking.cancel()
-                self._changed()
+                self._on_change()
 
     def act(self, act: Callable[[Picking], None]) -> None:
         """Let a key act on the list that is open."""
@@ -134,7 +134,7 @@ class Picker:
         row = picking.chosen if picking else None
         if picking and row and row not in picking.previews and not isinstance(row.preview, str):
             self._looking = asyncio.ensure_future(self._find(picking, row, row.preview, pause))
-        self._changed()
+        self._on_change()
 
     async def _find(self, picking: Picking, row: Row, find: Callable[[], Awaitable[str]], pause: float) -> None:
         await asyncio.sleep(pause)
@@ -142,10 +142,10 @@ class Picker:
             picking.previews[row] = await find()
         except Exception as error:  # a preview is a courtesy: the choice works without it
             picking.previews[row] = f"No preview: {error}"
-        self._changed()
+        self._on_change()
 
 
-def matching(rows: Sequence[Row], query: str) -> list[Row]:
+def match_rows(rows: Sequence[Row], query: str) -> list[Row]:
     """The rows that hold every word of the query, or its letters in order; the best matches first."""
     ranked = [(rank, place) for place, row in enumerate(rows) if (rank := _rank(row, query.lower())) is not None]
     return [rows[place] for _, place in sorted(ranked)]
@@ -164,7 +164,7 @@ def _rank(row: Row, query: str) -> int | None:
 
 def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> list[Line]:
     """The list in at most `rows` lines: title, what was typed, the list, the preview of the chosen row."""
-    inner, shown, total = columns - BAR_MARGIN, picking.shown, len(picking.choose.rows)
+    inner, shown, total = columns - BAR_MARGIN, picking.matches, len(picking.choose.rows)
     room = max(1, rows - 3)  # without title, foot and the line of what was typed
     height = min(_LIST_ROWS, max(1, total), room if room < _BOTH else room * 3 // 5)
     body = _preview(picking, inner, theme)[:_PREVIEW_ROWS]

@@ -12,7 +12,7 @@ from cowork.frontends.repl.input.actions import KEYS
 from cowork.frontends.repl.input.composer import input_lines
 from cowork.frontends.repl.input.dialogs import dialog_lines
 from cowork.frontends.repl.input.picker import picker_lines
-from cowork.frontends.repl.painter import Frame, rows_taken
+from cowork.frontends.repl.painter import Frame, count_rows
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene
@@ -43,7 +43,7 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     for box_width, framed in ((columns - 1, True), (columns - 1, False), (max(_LEAST, narrow), False)):
         frame = _inline(repl, columns, rows, box_width, framed=framed)
         blank = next((row for row, line in enumerate(frame.lines) if line), len(frame.lines))
-        pushed = rows_taken(frame.lines, narrow) - len(frame.lines) - blank
+        pushed = count_rows(frame.lines, narrow) - len(frame.lines) - blank
         room = min(above, rows - len(frame.lines))
         if framed and not repl.environ.get("TMUX"):  # other terminals use the empty rows first
             room = rows - 1 - len(frame.lines)
@@ -88,7 +88,7 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
         asking=sum(bool(child.asking) for child in panels.values()), hint=_hint(repl),
     )  # fmt: skip
 
-    def asked(rows: int) -> list[Line]:
+    def question_lines(rows: int) -> list[Line]:
         """The open question, if there is one."""
         if repl.resizing or not dialogs.current:
             return []
@@ -98,7 +98,7 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
         )  # fmt: skip
 
     if dialogs.armed:
-        return [*asked(rows - 1), status], None
+        return [*question_lines(rows - 1), status], None
     if picking is not None:
         width = min(box_width, columns - 1, WIDEST)
         return [*([] if repl.resizing else picker_lines(picking, width, rows - 1, repl.theme)), status], None
@@ -110,7 +110,7 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
     written, cursor = input_lines(
         repl.composer.buffer, columns - 1, max(1, rows // 3), prompt, placeholder=placeholder, drawn_cursor=resting
     )
-    box = asked(max(4, rows - len(menu) - len(written) - 2))
+    box = question_lines(max(4, rows - len(menu) - len(written) - 2))
     if repl.actions.keys_shown_at == repl.actions.keys and not box:
         keys = markdown_lines(KEYS, columns - 1, repl.theme)
         box = limit_rows(keys, rows - len(written) - 2, columns - 1, "/help shows all")
@@ -167,7 +167,7 @@ def live_lines(
     todo: list[Line] = []
     if scene.working_since is not None and any(t.get("status") != "completed" for t in scene.todos):
         whole = notes.todo_lines(scene.todos, columns, limit=_TODO_ROWS)
-        todo = whole if scene.todos_changed else [notes.todo_folded(scene.todos, columns)]  # of an earlier turn
+        todo = whole if scene.todos_changed else [notes.todo_line(scene.todos, columns)]  # of an earlier turn
     todo = todo if len(todo) <= left - len(tail) else []
     while tail and not tail[0]:  # the gap above the live part is enough
         tail = tail[1:]

@@ -112,7 +112,7 @@ def todo_summary(todos: Sequence[Json], columns: int) -> list[Line]:
     return [head, *todo_lines(todos, columns)]
 
 
-def todo_folded(todos: Sequence[Json], columns: int) -> Line:
+def todo_line(todos: Sequence[Json], columns: int) -> Line:
     """The checklist in a line: how far it got, and what comes next."""
     left = [t for t in todos if t.get("status") != "completed"]
     going = next((t for t in left if t.get("status") == "in_progress"), left[0])
@@ -189,7 +189,7 @@ def banner_lines(status: Status, columns: int) -> list[Line]:
         facts.append(f"{', '.join(one_line(k) for k in status.knowledge)} read")
     if status.agents:
         facts.append(format.plural(status.agents, "agent"))
-    out = [clip_line(first, columns), *_wrapped_facts(facts, columns)]
+    out = [clip_line(first, columns), *_wrap_facts(facts, columns)]
     for note in status.notes:
         out.extend(wrap_behind(("warn", " ! "), in_chat(one_line(note)), columns))
     return out
@@ -245,7 +245,7 @@ def _join(facts: Iterable[Line]) -> Line:
     return [span for place, fact in enumerate(facts) for span in (("", "   " if place else " "), *fact)]
 
 
-def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:
+def _wrap_facts(facts: list[str], columns: int) -> list[Line]:
     rows: list[str] = []
     for fact in facts:
         if rows and width(rows[-1]) + width(fact) + 5 <= columns:

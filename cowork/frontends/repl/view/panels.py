@@ -204,16 +204,16 @@ class _Roster:
         self.turns = max((len(_turns(child)) for child in children), default=0)
         tasks = max((width(child.description) for child in children), default=0)
         for given_up in ("model", "turns", "tokens"):  # what tells least gives way; an open panel has all facts
-            if self._words() < min(tasks, _TASK) + 2 + _ACTION:
+            if self._word_room() < min(tasks, _TASK) + 2 + _ACTION:
                 self.turns = 0 if given_up == "turns" else self.turns
                 self.facts.pop(given_up, None)
-        words = self._words()
+        words = self._word_room()
         self.task = min(tasks, max(_TASK, words // 2), words - 2 - _ACTION)
         self.action = words - self.task - 2
         if words < _BOTH:
             self.task, self.action = max(0, words), 0
 
-    def _words(self) -> int:
+    def _word_room(self) -> int:
         """Columns for the task and what is being done."""
         used = sum(room + len(self.between) for room in self.facts.values()) - len(self.between)
         return self.columns - 7 - self.name - used - (self.turns + 2 if self.turns else 0)
@@ -230,7 +230,7 @@ class _Roster:
         waits = child.asking and not self.action
         line.append(("warn" if waits else "", f" {pad(_WAITS if waits else child.description, self.task)}"))
         if self.action:
-            doing = _doing(child)
+            doing = _activity(child)
             if child.asking and width(doing) > self.action < _ROOM_TO_ASK:
                 doing = _WAITS
             line.append(("warn" if child.asking else "dim", f"  {pad(clip_call(doing, self.action), self.action)}"))
@@ -264,7 +264,7 @@ class _Roster:
 
     def _action_row(self, child: ChildState, action: CallState | None, columns: int) -> Line:
         if action is None:
-            doing, words = _doing(child), "" if child.asking else one_line(child.words)
+            doing, words = _activity(child), "" if child.asking else one_line(child.words)
             thought: Line = [self._glyph(child), ("warn" if child.asking else "dim", doing)]
             if words and columns > width(doing) + 16:
                 thought.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
@@ -352,7 +352,7 @@ def _rows_of(child: ChildState) -> list[CallState | None]:
     return [*child.actions, *([] if busy else [None])]
 
 
-def _doing(child: ChildState) -> str:
+def _activity(child: ChildState) -> str:
     """What it does now, in a few words."""
     if child.status == "waiting":
         return "waiting in line"
