@@ -15,7 +15,7 @@ from cowork.api.result import Result, data_of, failure
 from cowork.api.tools import schema_of, value_as
 from cowork.app.build import build
 from cowork.app.resume import begin
-from cowork.app.run import Run, bug_in, finished
+from cowork.app.run import Run, bug_in, wait_for
 from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Image, Json, Usage, cost_since
 from cowork.core.errors import ToolError, UserError
@@ -176,7 +176,7 @@ class Session:
                 run.emitter.add(on_event)
             self._answer = answer = asyncio.create_task(_in_time(run, prompt))
             try:
-                await finished(answer)
+                await wait_for(answer)
             finally:
                 self._answer = None
                 if on_event:

@@ -52,11 +52,11 @@ class _Once:
             self.environ,
             ask=self._asker(),
             sinks=[self._output()],
-            on_sink_failure=self._sink_failed,
+            on_sink_failure=self._on_sink_failure,
         )
         self._watch_reader(loop)
         # Only the answering can be stopped from outside; telling how it ended and closing always run to their end.
-        self.task = loop.create_task(self._answered(run))
+        self.task = loop.create_task(self._answer(run))
         try:
             await asyncio.wait([self.task])
             reason, text, error = run.ending(self.task, self.stopped)
@@ -94,7 +94,7 @@ class _Once:
             if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
                 loop.add_reader(STDOUT, look)
 
-    async def _answered(self, run: Run) -> Outcome:
+    async def _answer(self, run: Run) -> Outcome:
         begin(run)
         for note in run.notes:
             run.emit(note)
@@ -131,6 +131,6 @@ class _Once:
 
         return LinePrompt() if available() else None
 
-    def _sink_failed(self, sink: Emit, error: Exception) -> None:
+    def _on_sink_failure(self, sink: Emit, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
             self.stop("pipe")

@@ -104,7 +104,7 @@ def folder_of(options: RunOptions) -> Path:
 
 def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Additions, *, trusted: bool) -> Project:
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
-    config = configured(options, environ, root, trusted=trusted)
+    config = load_config(options, environ, root, trusted=trusted)
     key = environ.get(config.web.search_key_env, "")
     tools = builtin_tools(prompts.text_of, config.web, key, service_searches=_searches(config, options))
     for tool in added.tools:
@@ -139,7 +139,7 @@ def _searches(config: Config, options: RunOptions) -> bool:
     return False
 
 
-def configured(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Config:
+def load_config(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Config:
     """The configuration in force for a run in the folder."""
     return load(
         cwd=root,

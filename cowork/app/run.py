@@ -129,7 +129,7 @@ class Run:
         context = [prompt.context]
         if self.mcp:
             await self.mcp.ready()
-            context.append(await self.mcp.mentioned(prompt.text))
+            context.append(await self.mcp.read_mentions(prompt.text))
         if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
             servers = self.mcp.instructions() if self.mcp else ""
             context[:0] = [prompts.environment(self.root, self.project.branch), self.project.knowledge, servers]
@@ -237,7 +237,7 @@ def bug_in(task: asyncio.Task[Outcome]) -> BaseException | None:
     return None if isinstance(error, TimeoutError | UserError) else error
 
 
-async def finished(task: asyncio.Task[T]) -> asyncio.Task[T]:
+async def wait_for(task: asyncio.Task[T]) -> asyncio.Task[T]:
     """Wait until a task ended; a cancel of who waits ends it first."""
     try:
         await asyncio.wait([task])

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from cowork import prompts
-from cowork.app.project import Project, configured
+from cowork.app.project import Project, load_config
 from cowork.app.steering import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config
@@ -172,7 +172,7 @@ class Worktree:
             return {"status": "unchanged", "line": "it changed nothing"}
         if not merge:
             return await self._keep(description, files, "the task did not complete")
-        if check and (said := await self._failing(check)):
+        if check and (said := await self._run_check(check)):
             return await self._keep(description, files, f"`{check}` failed: {said}")
         diff = await self._git(self._folder, "diff", "--cached", "--binary", self._base)
         patch = diff.encode("utf-8", "surrogateescape")
@@ -186,7 +186,7 @@ class Worktree:
                 return {"status": "merged", "line": f"merged {plural(len(files), 'file')}: {shown}", "files": files}
         return await self._keep(description, files, "the same lines changed meanwhile")
 
-    async def _failing(self, check: str) -> str:
+    async def _run_check(self, check: str) -> str:
         """How a command fails in the worktree, in its box; empty when it does not."""
         tree = self.services.tree
         argv = list(tree.wrap(["/bin/sh", "-c", check], self.cwd, "write"))
@@ -221,7 +221,7 @@ class Worktree:
 def explain_command(root: Path, command: str, mode: str, environ: Mapping[str, str]) -> Json:
     """What would become of a command in a folder, by the rules of the configuration and those kept for the folder."""
     trusted = is_trusted(root, environ)
-    config, workspace = configured(RunOptions(), environ, root, trusted=trusted), Workspace(root)
+    config, workspace = load_config(RunOptions(), environ, root, trusted=trusted), Workspace(root)
     book = _book(config, workspace, environ)
     permissions = Permissions(
         workspace=workspace,

@@ -20,7 +20,7 @@ from cowork.core.hygiene import ascii_json, visible
 from cowork.core.later import later
 
 with later(__name__):  # each command loads what it uses
-    from cowork.app.project import configured, folder_of, load_project, offered_specs
+    from cowork.app.project import folder_of, load_config, load_project, offered_specs
     from cowork.app.steering import is_trusted, places
     from cowork.core.front_matter import Problem
     from cowork.core.ports import AgentDef
@@ -162,7 +162,7 @@ def find(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Extensions:
 def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, Sequence[Listed]]:
     """The same, and its list by whether the settings tell the model of shipped skills."""
     options, root, trusted = _project(ctx, cwd, trust=trust)
-    config, found = configured(options, os.environ, root, trusted=trusted), find(ctx, cwd, trust=trust)
+    config, found = load_config(options, os.environ, root, trusted=trusted), find(ctx, cwd, trust=trust)
     return found, found.listed(shipped=config.skills.shipped)
 
 

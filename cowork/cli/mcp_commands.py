@@ -181,7 +181,7 @@ def serve(
 
 
 def _configured(cwd: Path | None, *, trust: bool) -> Any:
-    return servers.configured(load_project(_options(cwd, trust=trust), os.environ))
+    return servers.find_servers(load_project(_options(cwd, trust=trust), os.environ))
 
 
 def _options(cwd: Path | None, *, trust: bool) -> RunOptions:

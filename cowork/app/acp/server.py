@@ -68,7 +68,7 @@ class AcpAgent:
                 return {"sessionId": session.id, **session.state()}
             case "session/load" | "session/resume":
                 wanted = str(params.get("sessionId"))
-                if wanted not in self._stored():
+                if wanted not in self._stored_ids():
                     raise RpcError(NOT_FOUND, f"There is no session {wanted}.")
                 return (await self._open(params, resume=wanted, replay=method == "session/load")).state()
             case "session/list":
@@ -77,7 +77,7 @@ class AcpAgent:
                 wanted = str(params.get("sessionId"))
                 if opened := self._sessions.pop(wanted, None):
                     await opened.close()
-                if wanted in self._stored():
+                if wanted in self._stored_ids():
                     index.remove(paths.sessions_dir(self._environ), wanted)
             case "session/close":
                 session = self._session(params)
@@ -134,7 +134,7 @@ class AcpAgent:
             raise
         return session
 
-    def _stored(self) -> set[str]:
+    def _stored_ids(self) -> set[str]:
         return {e.id for e in index.list_sessions(paths.sessions_dir(self._environ), empty=True)}
 
     def _list(self, params: Json) -> Json:

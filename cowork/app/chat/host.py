@@ -18,7 +18,7 @@ from cowork.app.chat.own_command import own_shell
 from cowork.app.chat.status_line import changes_line, open_status_line
 from cowork.app.project import Additions
 from cowork.app.resume import begin
-from cowork.app.run import Run, finished, nobody
+from cowork.app.run import Run, nobody, wait_for
 from cowork.app.steering import fingerprint, grant, is_trusted, is_trusted_now, steering
 from cowork.config import paths
 from cowork.config.run_options import RunOptions
@@ -342,7 +342,7 @@ class ChatHost:
         before = self._task  # an editor may change the model while a prompt is answered
         self._task = task = asyncio.create_task(work)
         try:
-            return await finished(task)
+            return await wait_for(task)
         finally:
             self._task = before if before and not before.done() else None
 

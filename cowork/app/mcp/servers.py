@@ -52,14 +52,14 @@ class McpRun:
         self.place, self._emit, self._ask, self._tree, self._agent = place, emit, ask, tree, agent
         self.problems: list[str] = []  # told with the first prompt
         cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ, write_private)
-        server_ports = ServerPorts(self._channel, self._notice, self._listed, cache)
+        server_ports = ServerPorts(self._channel, self._notice, self._add_listed, cache)
         self.servers = Servers(self._usable_entries(), server_ports)
         self._approvals = Approvals(place.environ)
         self._asked: dict[str, bool] = {}  # servers of the project, and what the person said
         self._settled, self._settling = False, asyncio.Lock()  # children may be sent out side by side
 
     def _usable_entries(self) -> dict[str, ServerEntry]:
-        entries, problems = configured(self.place)
+        entries, problems = find_servers(self.place)
         self.problems += problems
         usable = {}
         for name, entry in entries.items():
@@ -76,7 +76,7 @@ class McpRun:
                 return
             for problem in self.problems:
                 self._notice(f"MCP: {problem}", "warning")
-            names = [name for name in self.servers if self._for_main(name) and await self._approved(self.servers[name])]
+            names = [name for name in self.servers if self._for_main(name) and await self._may_use(self.servers[name])]
             late = await self.servers.prepare(names, self.place.config.mcp.wait)
             for server in late:
                 self._tell_late(server)
@@ -94,7 +94,7 @@ class McpRun:
                 self.servers.add(fill(entry, self.place.environ))
         named = [name for name in definition.named_servers if name in self.servers]
         async with self._settling:
-            named = [name for name in named if await self._approved(self.servers[name])]
+            named = [name for name in named if await self._may_use(self.servers[name])]
         await self.servers.prepare(named, AGENT_WAIT_S)
         tools = self._tools.all
         for tool in (tool for name in named for tool in tools_of(self.servers[name]) if tool.name not in tools):
@@ -109,7 +109,7 @@ class McpRun:
         ]
         return "How MCP servers describe their use:\n" + "\n".join(texts) if texts else ""
 
-    async def mentioned(self, text: str) -> str:
+    async def read_mentions(self, text: str) -> str:
         """The resources that a prompt names as `@server:uri`, as context for the model."""
         found = []
         usable = self.usable()
@@ -156,8 +156,7 @@ class McpRun:
 
     def usable(self) -> dict[str, Server]:
         """The servers that may be started: switched on, not refused by the settings, and approved."""
-        servers = {name: server for name, server in self.servers.items() if not self._is_off(name)}
-        return {name: server for name, server in servers.items() if self._is_approved(server.entry)}
+        return {name: s for name, s in self.servers.items() if not self._is_off(name) and self._is_approved(s.entry)}
 
     def _is_off(self, name: str) -> bool:
         refused = (f"mcp__{name}", f"mcp__{name}__*", "mcp__*")
@@ -167,7 +166,7 @@ class McpRun:
         is_agents = self.servers[name].entry.scope == "agent" or name in self.place.config.mcp.only_for_agents
         return not is_agents and not self._is_off(name)
 
-    async def _approved(self, server: Server) -> bool:
+    async def _may_use(self, server: Server) -> bool:
         """Whether a server may be used; those of a project only with the person's yes to this very entry."""
         entry = server.entry
         if entry.missing:
@@ -219,7 +218,7 @@ class McpRun:
             if tool.name not in self._tools and tool.name not in self._tools.all:
                 self._tools.add(tool, deferred=deferred)
 
-    def _listed(self, server: Server) -> None:
+    def _add_listed(self, server: Server) -> None:
         """What becomes known after the first request is found by search: the list of tools stays as it is."""
         if not self._settled or not self._for_main(server.name):
             return
@@ -259,7 +258,7 @@ def user_file(environ: Mapping[str, str]) -> Path:
     return paths.config_dir(environ) / "mcp.json"
 
 
-def configured(place: Project) -> tuple[dict[str, ServerEntry], list[str]]:
+def find_servers(place: Project) -> tuple[dict[str, ServerEntry], list[str]]:
     """(the servers of a run by name, what is wrong with their files)."""
     options, own, folder = place.options, user_file(place.environ), project_root(place.root)
     looks = [entries_of(place.config.mcp_servers, "config", "[mcp.servers] of config.toml")]

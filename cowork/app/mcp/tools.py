@@ -97,7 +97,7 @@ def resource_tools(usable: Callable[[], Mapping[str, Server]]) -> list[Tool]:
     async def list_resources(ctx: ToolContext, server: Annotated[str | None, "Only of this one"] = None) -> ToolRecord:
         """List the resources of MCP servers: documents and data that ReadMcpResource reads."""
         rows = []
-        for one in [_named(usable(), server)] if server else usable().values():
+        for one in [_pick(usable(), server)] if server else usable().values():
             try:
                 found = await one.resources()
             except McpError as error:
@@ -112,7 +112,7 @@ def resource_tools(usable: Callable[[], Mapping[str, Server]]) -> list[Tool]:
         ctx: ToolContext, server: Annotated[str, "Its name"], uri: Annotated[str, "As ListMcpResources gave it"]
     ) -> ToolRecord:
         """Read a resource of an MCP server."""
-        one = _named(usable(), server)
+        one = _pick(usable(), server)
         try:
             said = resource_content(await one.read(uri, elicit_by(ctx.ask, ctx.agent, one.name)))
         except McpError as error:
@@ -122,7 +122,7 @@ def resource_tools(usable: Callable[[], Mapping[str, Server]]) -> list[Tool]:
     return [list_resources, read_resource]
 
 
-def _named(servers: Mapping[str, Server], name: str) -> Server:
+def _pick(servers: Mapping[str, Server], name: str) -> Server:
     if name not in servers:
         raise ToolError("NOT_FOUND", f"There is no MCP server {name!r}. There are {', '.join(servers) or 'none'}.")
     return servers[name]
@@ -158,7 +158,7 @@ def elicit_by(ask: Ask | None, agent: str, server: str) -> Elicit:
         answers = [str(text) for text in answer.data.get("answers") or ()]
         return answers if answer.choice != "no" and len(answers) == len(steps) else [], bool(answer.note)
 
-    async def agreed(question: str, yes: str) -> Json:
+    async def confirm(question: str, yes: str) -> Json:
         answers, _ = await put([{"question": question, "options": [yes, "No"]}])
         return {"action": "accept" if answers == [yes] else "decline"}
 
@@ -168,11 +168,11 @@ def elicit_by(ask: Ask | None, agent: str, server: str) -> Elicit:
         message = visible(str(params.get("message", "")))[:2_000]
         if params.get("mode") == "url":  # the person opens it; its address is shown whole, and nothing is fetched here
             page = visible_line(str(params.get("url", "")))
-            return await agreed(f"{server} asks: {message}\nOpen this page in a browser: {page}", "Done")
+            return await confirm(f"{server} asks: {message}\nOpen this page in a browser: {page}", "Done")
         schema = as_object(params.get("requestedSchema"))
         fields = dict(list(as_object(schema.get("properties")).items())[:_MOST_FIELDS])
         if not fields:
-            return await agreed(f"{server} asks: {message}", "Yes")
+            return await confirm(f"{server} asks: {message}", "Yes")
         needed = schema["required"] if isinstance(schema.get("required"), list) else []
         answers, said = await put(
             [_step(f"{server}: {message}", name, as_object(field), name in needed) for name, field in fields.items()]
@@ -190,7 +190,7 @@ def _step(asked: str, name: str, field: Json, needed: bool) -> Json:
     about = " — ".join(str(part) for part in (field.get("title") or name, field.get("description")) if part)
     options = [label for label, _ in _choices(field)]
     if (default := field.get("default")) is not None:
-        text = next((label for label, value in _choices(field) if value == default), _spelled(default))
+        text = next((label for label, value in _choices(field) if value == default), _spell(default))
         options = [text, *(option for option in options if option != text)]
     return {"question": visible(f"{asked}\n{about}"), "options": [*options, *([] if needed else [_SKIP])]}
 
@@ -202,13 +202,13 @@ def _choices(field: Json) -> list[tuple[str, Any]]:
     if isinstance(values := field.get("enum"), list):
         names = field.get("enumNames")
         names = names if isinstance(names, list) and len(names) == len(values) else values
-        return [(_spelled(name), value) for name, value in zip(names, values, strict=True)]
+        return [(_spell(name), value) for name, value in zip(names, values, strict=True)]
     titled = field.get("oneOf") or field.get("anyOf")
     titled = [one for one in titled if isinstance(one, dict)] if isinstance(titled, list) else []
     return [(str(one.get("title", one.get("const"))), one.get("const")) for one in titled]
 
 
-def _spelled(value: Any) -> str:
+def _spell(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from cowork import __version__
-from cowork.app.project import configured
+from cowork.app.project import load_config
 from cowork.app.steering import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config
@@ -112,7 +112,7 @@ def _config(environ: Mapping[str, str], root: Path, options: RunOptions) -> tupl
     here = [f for f in (file, *paths.project_files(root)) if f.exists()]
     names = ", ".join(paths.short(f, environ) for f in here)
     try:
-        config = configured(options, environ, root, trusted=trusted)
+        config = load_config(options, environ, root, trusted=trusted)
     except UserError as error:
         return None, [Check("config", "bad", error.message, error.hint or "`cowork config check` says more.")]
     text = names or f"defaults; {paths.short(file, environ)} is not there"
@@ -143,10 +143,10 @@ async def _models(config: Config, environ: Mapping[str, str]) -> list[Check]:
         found.append(Check(f"model {role}", "ok", f"{said}; {key}"))
         if spec.provider != "scripted":
             places[spec.base_url or _HOSTS.get(spec.provider, "")] = None
-    return [*found, *await asyncio.gather(*(_reachable(url) for url in places if url))]
+    return [*found, *await asyncio.gather(*(_reach(url) for url in places if url))]
 
 
-async def _reachable(url: str) -> Check:
+async def _reach(url: str) -> Check:
     """Connect as a request would, through a proxy and with TLS where need be, and hang up: no request is made."""
     host = urlsplit(url).netloc.rpartition("@")[2]
     started = time.monotonic()
