@@ -100,13 +100,12 @@ class EditorSession:
         self._host.set_mode(chosen)
 
     async def set_option(self, name: str, value: str) -> None:
-        match name:
-            case "mode":
-                self.set_mode(value)
-            case "model":
-                await self._command("model", value)
-            case _:
-                raise RpcError(INVALID_PARAMS, f"There is no option {name}.")
+        if name == "mode":
+            self.set_mode(value)
+        elif name == "model":
+            await self._command("model", value)
+        else:
+            raise RpcError(INVALID_PARAMS, f"There is no option {name}.")
 
     async def prompt(self, blocks: Sequence[Json]) -> str:
         """Answer one prompt; gives the protocol's stop reason."""
