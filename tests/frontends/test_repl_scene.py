@@ -154,11 +154,7 @@ def test_what_was_written_to_a_child_that_has_ended_is_not_sent_elsewhere_unseen
     selection = PanelSelection(scene, cast(Host, None), message_to="main/explore-1")
     assert (selection.drop_ended(), selection.message_to) == ("", "main/explore-1")
     scene.apply(AgentEnded("s1", "completed", {"status": "success"}, agent="main/explore-1"))
-    assert (selection.drop_ended(), selection.message_to, selection.drop_ended_listener()) == (
-        "explore-1",
-        "",
-        "",
-    )
+    assert (selection.drop_ended(), selection.message_to, selection.drop_ended()) == ("explore-1", "", "")
 
 
 def test_a_task_that_never_started_is_told_as_a_failed_call() -> None:
