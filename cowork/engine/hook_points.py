@@ -49,17 +49,17 @@ class HookPoints:
         text = "\n\n".join(part for part in (text, *said) if part)
         return record if text == record.text else replace(record, text=text)
 
-    async def asking(self, question: Question) -> None:
+    async def on_question(self, question: Question) -> None:
         """Tell that the person is needed."""
         kind = "permission_prompt" if question.kind == "permission" else "elicitation_dialog"
         data = {"message": question.reason or question.title, "title": question.title, "notification_type": kind}
         await self._fire("Notification", kind, data)
 
-    async def prompted(self, text: str) -> HookVerdict:
+    async def on_prompt(self, text: str) -> HookVerdict:
         """What hooks say of a prompt before the model hears it."""
         return await self._fire("UserPromptSubmit", "", {"prompt": text})
 
-    async def begun(self, kind: str) -> str:
+    async def on_child_start(self, kind: str) -> str:
         """What hooks want a child to know from the start."""
         return (await self._fire("SubagentStart", kind, {})).context
 
@@ -97,7 +97,7 @@ class HookPoints:
         return verdict
 
 
-def weighed(decision: Decision, verdict: HookVerdict) -> Decision:
+def apply_verdict(decision: Decision, verdict: HookVerdict) -> Decision:
     """A decision with what hooks say: they can always tighten it, and allow no more than a lasting grant could."""
     if decision.verdict == "deny":
         return decision

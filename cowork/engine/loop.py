@@ -216,7 +216,7 @@ class Agent:
         """Why hooks forbid what a person says; else the prompt carries what they want the model to know."""
         if prompt.source not in PEOPLE:
             return ""
-        verdict = await self.runner.hooks.prompted(prompt.text)
+        verdict = await self.runner.hooks.on_prompt(prompt.text)
         prompt.context = "\n\n".join(part for part in (prompt.context, verdict.context) if part)
         return verdict.stop or (verdict.reason or "it gave no reason" if verdict.decision == "deny" else "")
 

@@ -22,7 +22,7 @@ from cowork.core.later import later
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
-from cowork.engine.hook_points import HookPoints, weighed
+from cowork.engine.hook_points import HookPoints, apply_verdict
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Consult, Interrupted, Spawn, Tool, ToolContext, TreeState, call_line, flat
 from cowork.tools.toolset import ToolSet
@@ -39,8 +39,10 @@ SAME_FAILURES = 3  # after so many equal failures in a row the call is refused
 
 @frozen
 class JudgedCall:
-    """A call with its arguments, effects and permission decision."""
+    """A call with its tool, arguments, effects and permission decision."""
 
+    call: ToolUse
+    tool: Tool
     ctx: ToolContext
     args: Json
     effects: list[Effect]
@@ -185,58 +187,55 @@ class Runner:
             raise ToolError("INVALID_PARAM", f"The arguments were not run: {call.malformed}. Send the call again.")
         if tool.precheck:
             tool.precheck(call.input)
-        judged, verdict = await self._hooked("PreToolUse", call, tool, judged or self._judge(tool, call))
-        judged = await self._permit_or_refuse(call, tool, judged)
-        async with self._watched(judged):
+        judged, verdict = await self._ask_hooks("PreToolUse", judged or self._judge(tool, call))
+        judged = await self._permit_or_refuse(judged)
+        async with self._watch(judged):
             record = await tool(judged.ctx, judged.args)
         if judged.ctx.refused:
-            record = await self._run_wider(call, tool, judged, record)
+            record = await self._run_wider(judged, record)
         for effect in judged.effects:  # what was seen of a file, so that a resumed session knows it too
             if effect.target in self.state.seen:
                 record.data.setdefault("hash", self.state.seen[effect.target])
         if record.status != "error":
             self.changed.note(self._workspace.show(Path(e.target)) for e in judged.effects if e.kind == "write")
-        given = self._shown_to_hooks(judged)
-        return await self.hooks.after_tool(tool.name, given, call.id, record, verdict)
+        return await self.hooks.after_tool(tool.name, self._args_for_hooks(judged), call.id, record, verdict)
 
-    async def _hooked(
-        self, event: HookEvent, call: ToolUse, tool: Tool, judged: JudgedCall
-    ) -> tuple[JudgedCall, HookVerdict]:
+    async def _ask_hooks(self, event: HookEvent, judged: JudgedCall) -> tuple[JudgedCall, HookVerdict]:
         """The call as hooks decide it; their arguments are checked and judged as if the model had sent them."""
+        tool, call = judged.tool, judged.call
         if not self.hooks.listens(event, tool.name):
             return judged, HookVerdict()
-        given = self._shown_to_hooks(judged)
-        verdict = await self.hooks.on_call(event, tool.name, given, call.id)
+        verdict = await self.hooks.on_call(event, tool.name, self._args_for_hooks(judged), call.id)
         if verdict.updated_input is not None:
             if tool.precheck:
                 tool.precheck(verdict.updated_input)
             judged = self._judge(tool, replace(call, input=verdict.updated_input))
-        return replace(judged, decision=weighed(judged.decision, verdict)), verdict
+        return replace(judged, decision=apply_verdict(judged.decision, verdict)), verdict
 
-    def _shown_to_hooks(self, judged: JudgedCall) -> Json:
+    def _args_for_hooks(self, judged: JudgedCall) -> Json:
         """Its arguments with the real path of a file, so that no spelling of it gets past a hook."""
         path = judged.args.get("file_path")
         return judged.args if not isinstance(path, str) else {**judged.args, "file_path": str(judged.ctx.resolve(path))}
 
-    async def _run_wider(self, call: ToolUse, tool: Tool, first: JudgedCall, record: ToolRecord) -> ToolRecord:
+    async def _run_wider(self, first: JudgedCall, record: ToolRecord) -> ToolRecord:
         """Run a command where it may write, after the read box made it fail and the rules or the person allow that."""
-        why, ctx = first.ctx.refused, self.context(call.id)
+        why, ctx = first.ctx.refused, self.context(first.call.id)
         effects = [replace(effect, needs="write") for effect in first.effects]
-        decision = self._permit.judge(self.agent, tool, first.args, effects)
+        decision = self._permit.judge(self.agent, first.tool, first.args, effects)
         if decision.verdict == "ask":
             decision = replace(decision, reason=f"{decision.reason}: {why}")
         ctx.box = decision.box or ctx.box
-        judged = JudgedCall(ctx, first.args, effects, decision)
+        judged = replace(first, ctx=ctx, effects=effects, decision=decision)
         try:
-            judged = await self._permit_or_refuse(call, tool, judged)
+            judged = await self._permit_or_refuse(judged)
         except ToolError as refusal:
             note = f"It ran read-only and may not run where it can write: {refusal.data.get('reason', refusal.text)}."
             return replace(record, text=f"{record.text}\n\n{note}")
-        async with self._watched(judged):
-            wider = await tool(judged.ctx, judged.args)
+        async with self._watch(judged):
+            wider = await judged.tool(judged.ctx, judged.args)
         return replace(wider, text=f"{wider.text}\n\n(Run again where it may write: read-only it failed. {why})")
 
-    def _watched(self, judged: JudgedCall) -> AbstractAsyncContextManager[None]:
+    def _watch(self, judged: JudgedCall) -> AbstractAsyncContextManager[None]:
         """A child answers for the files its commands change, so the workspace is looked at around each of them."""
         runs = any(effect.kind == "exec" for effect in judged.effects)
         if not runs or "/" not in self.agent or judged.decision.read_only:
@@ -260,29 +259,29 @@ class Runner:
         decision = self._permit.judge(self.agent, tool, args, effects)
         ctx.reads = decision.read_only
         ctx.box = decision.box or ctx.box
-        return JudgedCall(ctx, args, effects, decision)
+        return JudgedCall(call, tool, ctx, args, effects, decision)
 
-    async def _permit_or_refuse(self, call: ToolUse, tool: Tool, judged: JudgedCall) -> JudgedCall:
+    async def _permit_or_refuse(self, judged: JudgedCall) -> JudgedCall:
         """The call that may run; else raises what the model is told."""
         if judged.decision.verdict == "ask":  # hooks may answer in place of the person
-            judged, _ = await self._hooked("PermissionRequest", call, tool, judged)
-        decision = judged.decision
+            judged, _ = await self._ask_hooks("PermissionRequest", judged)
+        decision, tool = judged.decision, judged.tool
         if decision.verdict == "allow":
             return judged
         reason = decision.reason
         if decision.verdict == "ask":
             # A call that could not succeed fails here, so nobody is asked about an edit that cannot happen.
             display = tool.preview(judged.ctx, judged.args) if tool.preview else decision.display
-            answer = await self._asked(tool, judged, display)
+            answer = await self._ask_person(judged, display)
             if answer.choice != "no":
                 return judged
             reason = answer.note or "the user said no"
-        text = f"{call.name} was denied: {reason}. Do not try to get around this."
+        text = f"{judged.call.name} was denied: {reason}. Do not try to get around this."
         raise ToolError("PERMISSION_DENIED", text, reason=reason)
 
-    async def _asked(self, tool: Tool, judged: JudgedCall, display: Json) -> Answer:
-        """The person's answer, and the grant that came with it remembered."""
-        decision = judged.decision
+    async def _ask_person(self, judged: JudgedCall, display: Json) -> Answer:
+        """The person's answer; a grant that comes with it is remembered."""
+        decision, tool = judged.decision, judged.tool
         edits = bool(decision.rule) and all(effect.kind == "write" for effect in judged.effects)
         question = Question(
             "permission",
@@ -314,7 +313,7 @@ class Runner:
         """Ask the person; the question and its answer are events, whatever happens."""
         question_id = uuid4().hex[:12]
         self._emit(QuestionAsked(question_id, question.to_dict()))
-        await self.hooks.asking(question)
+        await self.hooks.on_question(question)
         answer = Answer("no", "withdrawn: the call was stopped")
         try:
             answer = await self.ports.ask(question)

@@ -11,7 +11,7 @@ import pytest
 from cowork.core.events import Notice, PromptAdded, ToolEnded
 from cowork.core.hooks import HookCall, HookEvent, HookGroup, HookVerdict, joined
 from cowork.core.ports import Decision
-from cowork.engine.hook_points import MOST_CONTINUATIONS, weighed
+from cowork.engine.hook_points import MOST_CONTINUATIONS, apply_verdict
 from tests.fakes.stage import Stage, call, say, turn
 
 Say = Callable[[HookCall], HookVerdict]
@@ -168,11 +168,11 @@ def test_deny_wins_and_nothing_is_allowed_beyond_a_lasting_grant() -> None:
     assert joined([allow, ask]).reason == "b"
     assert joined([]) == HookVerdict()
     asked, protected = Decision("ask", "x", rule="Edit(a)"), Decision("ask", "it is protected")
-    assert weighed(asked, allow).verdict == "allow"
-    assert weighed(protected, allow).verdict == "ask"
-    assert weighed(Decision("deny"), allow).verdict == "deny"
-    assert weighed(Decision("allow"), ask).verdict == "ask"
-    assert weighed(Decision("allow"), deny).verdict == "deny"
+    assert apply_verdict(asked, allow).verdict == "allow"
+    assert apply_verdict(protected, allow).verdict == "ask"
+    assert apply_verdict(Decision("deny"), allow).verdict == "deny"
+    assert apply_verdict(Decision("allow"), ask).verdict == "ask"
+    assert apply_verdict(Decision("allow"), deny).verdict == "deny"
 
 
 async def test_groups_ask_only_those_who_listen() -> None:

@@ -120,7 +120,7 @@ class Child:
         agent, order = self.agent, self.assignment.order
         schema, structured = order.output_schema, None
         prompt = order.prompt if schema is None else f"{order.prompt}\n\n{instruction(schema)}"
-        known = await self.agent.runner.hooks.begun(self.assignment.definition.name)
+        known = await self.agent.runner.hooks.on_child_start(self.assignment.definition.name)
         outcome = await agent.run(Prompt(prompt, known, source="agent"))
         if order.summary_prompt and outcome.reason == "completed" and not outcome.early:
             summary = await agent.run(Prompt(order.summary_prompt, source="system"), tools=False)
