@@ -84,16 +84,13 @@ class Message(Spoken):
 
 @frozen
 class Usage:
-    """Tokens of one or more requests. `input_tokens` excludes cached ones on every provider.
-
-    `estimated` where a part of them is not the service's word.
-    """
+    """Tokens of one or more requests. `input_tokens` excludes cached ones on every provider."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
-    estimated: bool = False
+    estimated: bool = False  # a part of them is not the service's word
 
     def __add__(self, other: Usage) -> Usage:
         counts: Json = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
@@ -128,10 +125,8 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 def add_cost(a: float | None, b: float | None) -> float | None:
-    """Sum of two costs in USD, where an unknown part makes the whole unknown.
-
-    Rounded to a billionth, so that sums are the same in whatever order the parts are added.
-    """
+    """Sum of two costs in USD, where an unknown part makes the whole unknown."""
+    # Rounded to a billionth, so that sums are the same in whatever order the parts are added.
     return None if a is None or b is None else round(a + b, 9)
 
 

@@ -73,9 +73,7 @@ class UserError(CoworkError):
 
     def __init__(self, message: str, hint: str = "", *, exit_code: int = 2) -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.exit_code = exit_code
+        self.message, self.hint, self.exit_code = message, hint, exit_code
 
 
 @contextmanager
@@ -93,8 +91,7 @@ class ToolError(CoworkError):
     def __init__(self, code: ToolErrorCode, text: str, **data: Any) -> None:
         super().__init__(text)
         self.code: ToolErrorCode = code
-        self.text = text
-        self.data = data
+        self.text, self.data = text, data
 
 
 class ProviderError(CoworkError):
@@ -111,9 +108,7 @@ class ProviderError(CoworkError):
     ) -> None:
         super().__init__(message)
         self.kind: ProviderErrorKind = kind
-        self.message = message
-        self.status = status
-        self.retry_after = retry_after
+        self.message, self.status, self.retry_after = message, status, retry_after
         self.usage = usage or Usage()  # what the failed try had already used, as far as the service said
 
     @property

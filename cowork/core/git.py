@@ -80,11 +80,8 @@ class IndexEntry(NamedTuple):
 
 
 def read_index(path: Path) -> Iterator[IndexEntry]:
-    """The entries of an index file; OSError or ValueError where it cannot be read or is not understood.
-
-    A file of more than 128 MB is cut, so its checksum is wrong and it is refused.
-    """
-    data = start_of(path, _MOST_BYTES)
+    """The entries of an index file; OSError or ValueError where it cannot be read or is not understood."""
+    data = start_of(path, _MOST_BYTES)  # of a longer file the checksum is wrong, so it is refused
     if len(data) < _HEADER.size + 20:
         raise ValueError("too short for an index")
     signature, version, count = _HEADER.unpack_from(data)

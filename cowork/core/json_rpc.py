@@ -28,9 +28,7 @@ class RpcError(Exception):
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
+        self.code, self.message, self.data = code, message, data
 
     def to_dict(self) -> Json:
         error: Json = {"code": self.code, "message": self.message}
@@ -97,12 +95,8 @@ class Peer:
         tells_cancelled: bool = True,
         flush: Callable[[], Awaitable[None]] | None = None,  # awaited after each request
     ) -> None:
-        self._send = send
-        self._answer = answer
-        self._hear = hear
-        self._cancel = cancel
-        self._tells_cancelled = tells_cancelled
-        self._flush = flush
+        self._send, self._answer, self._hear = send, answer, hear
+        self._cancel, self._tells_cancelled, self._flush = cancel, tells_cancelled, flush
         self._ids = count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._answering: dict[int | str | None, asyncio.Task[None]] = {}

@@ -90,9 +90,9 @@ class Ledger:
         return min(ends, default=None)
 
     async def reserve(self, tokens: int, cost_usd: float | None) -> Settle:
-        """Make room for a request that may use this much; waits near a limit, raises BudgetExceeded at it.
+        """Make room for a request that may use this much; what this gives is called with what it really used.
 
-        What this gives is called with what the request really used.
+        Waits near a limit and raises BudgetExceeded at it.
         """
         wanted = (tokens, cost_usd or 0.0)
         while blocker := next((ledger for ledger in self.chain() if not ledger._has_room(*wanted)), None):

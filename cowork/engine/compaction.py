@@ -281,10 +281,7 @@ def _kept(transcript: Transcript, keep: int, most_new: int) -> tuple[int, tuple[
 
 
 def _older(transcript: Transcript, keep_from: int) -> list[HistoryPart]:
-    """What the model sees from before an event, all of it for 0, an earlier summary left out.
-
-    Nothing if it has said nothing there by itself.
-    """
+    """What the model sees from before an event (0: all), but for an earlier summary; nothing where it never spoke."""
     older = [p for p in transcript.parts() if p.kind != "summary" and (not keep_from or p.id < keep_from)]
     return older if any(p.kind == "reply" for p in older) else []
 

@@ -94,11 +94,6 @@ class Agent:
             self.told_of = (tools.specs(), self.children.specs(self))
         return self.told_of[1]
 
-    @property
-    def context_tokens(self) -> int:
-        """What the last request filled of the window."""
-        return self.transcript.tokens
-
     def tell(self, prompt: Prompt) -> None:
         """Say something before the next request."""
         self._inbox.append(prompt)

@@ -39,9 +39,7 @@ class RequestMeter:
 
     def __init__(self, provider: Provider, request: Request, before: Usage) -> None:
         self.spent = NOTHING
-        self._provider = provider
-        self._request = request
-        self._before = before
+        self._provider, self._request, self._before = provider, request, before
         self._told = Usage()
         self._heard = 0  # characters of the answer so far
         self._begins = 0.0  # when the try under way was, or will be, sent

@@ -302,9 +302,9 @@ async def test_right_after_resume_the_size_is_known(tmp_path: Path, work: Path) 
     with server:
         async with live(tmp_path, server, settings=KNOWN) as chat:
             await chat.say(TASK)
-            before = chat.run.agent.context_tokens
+            before = chat.run.agent.transcript.tokens
         async with live(tmp_path, server, settings=KNOWN, continue_=True) as chat:
-            assert chat.run.agent.context_tokens == before > 0
+            assert chat.run.agent.transcript.tokens == before > 0
             windowed.window = before + 400  # a smaller model
             settings = KNOWN.replace(str(WINDOW), str(windowed.window))
         async with live(tmp_path, server, settings=settings, continue_=True) as chat:
@@ -322,10 +322,10 @@ async def test_after_a_rewind_the_window_is_as_empty_as_it_was(tmp_path: Path, w
     with server:
         async with live(tmp_path, server, settings=KNOWN) as chat:
             await chat.say("hello")
-            before = chat.run.agent.context_tokens
+            before = chat.run.agent.transcript.tokens
             await chat.say(TASK)
             chat.run.emit(SessionRewound(chat.run.agent.transcript.prompts()[-1].id))
-            assert chat.run.agent.context_tokens == before
+            assert chat.run.agent.transcript.tokens == before
             count = len(chat.compactions)
             assert (await chat.say("Go on.")).text == "More."
             assert len(chat.compactions) == count

@@ -211,7 +211,7 @@ class EditorSession:
         self._updates(event)
         if self._busy and isinstance(event, ReplyAdded | TurnEnded) and event.agent == "main":
             agent, cost = self._host.run.agent, self._host.status().cost_usd
-            used = {"used": agent.context_tokens, "size": agent.provider.context_window}
+            used = {"used": agent.transcript.tokens, "size": agent.provider.context_window}
             spent = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
             self._update({"sessionUpdate": "usage_update", **used, **spent})
 

@@ -206,7 +206,7 @@ class ChatHost:
             model=run.agent.provider.model,
             light_model=run.config.models.light.model if run.has_own_light else "",
             mode=run.permissions.mode,
-            context_percent=100 * run.agent.context_tokens / window if window else None,
+            context_percent=100 * run.agent.transcript.tokens / window if window else None,
             cost_usd=None if self._paid is None or spent is None else self._paid + spent,
             jobs=sum(job.running for job in run.tree.jobs.values()),
             agents=len(run.agents),

@@ -127,7 +127,7 @@ def context_use(agent: Agent) -> ContextUse:
                 case Image():
                     parts["images"] += _size(block)
     tokens = [(name, size // 4) for name, size in parts.items()]
-    return ContextUse(tokens, agent.context_tokens, agent.provider.context_window)
+    return ContextUse(tokens, agent.transcript.tokens, agent.provider.context_window)
 
 
 def _size(block: Text | Image) -> int:

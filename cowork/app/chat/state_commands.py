@@ -219,7 +219,7 @@ class StateCommands:
             ("light model", now.light_model or "the same"),
             ("mode", now.mode),
             ("sandbox", "commands run in a box" if run.permissions.boxes == "both" else "commands are not boxed"),
-            ("context", f"{run.agent.context_tokens:,} of {run.agent.provider.context_window:,} tokens"),
+            ("context", f"{run.agent.transcript.tokens:,} of {run.agent.provider.context_window:,} tokens"),
             ("cost", format.money(now.cost_usd)),
             ("settings", ", ".join(paths.short(p, host.environ) for p in files if p.is_file()) or "none"),
             ("notes read", ", ".join(now.knowledge) or "none"),

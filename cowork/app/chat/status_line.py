@@ -43,7 +43,7 @@ def changes_line(event: events.Event) -> bool:
 
 def _state(run: Run, cost: float | None) -> Json:
     """The state, with the names that programs for other agents know."""
-    window, used = run.agent.provider.context_window, run.agent.context_tokens
+    window, used = run.agent.provider.context_window, run.agent.transcript.tokens
     percent = round(100 * used / window, 1) if window else None
     model, cwd = run.agent.provider.model, str(run.agent.runner.state.cwd)
     return {

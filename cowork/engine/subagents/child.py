@@ -232,10 +232,7 @@ def background_result(subagent_id: str, status: str, text: str) -> Prompt:
 
 
 class Clock:
-    """The time limits of one child: in all, of silence while the model should speak, and what all children share.
-
-    All of them stand still while a person is asked.
-    """
+    """The time limits of one child: in all, of silence while the model should speak, and what all children share."""
 
     def __init__(self, total: float, idle: float, ledger: Ledger) -> None:
         self._seconds = {"total": total, "idle": idle}  # 0 is no limit
@@ -260,7 +257,7 @@ class Clock:
         self._set()
 
     async def pause_for(self, answer: Awaitable[Answer]) -> Answer:
-        """Wait for a person's answer without counting the time."""
+        """Wait for a person's answer; no limit comes nearer meanwhile."""
         self._questions += 1
         if self._questions == 1:
             self._asked_at = _now()

@@ -41,9 +41,7 @@ class Subagents:
     def __init__(
         self, services: Services, agents: Agents, settings: Settings, ledger: Ledger, first_number: int = 1
     ) -> None:
-        self.services = services
-        self.agents = agents
-        self.settings = settings
+        self.services, self.agents, self.settings = services, agents, settings
         self.running: dict[str, Child] = {}  # by subagent_id
         self.accounts = Accounts()
         self.slots = asyncio.Semaphore(settings.max_concurrent)  # taken in the order they are asked for
@@ -66,13 +64,10 @@ class Subagents:
             agent.told_of = (None, ())
 
     async def consult(self, ctx: ToolContext, request: Request) -> tuple[Reply, Json]:
-        """Put a question of a tool to its agent's model; gives the answer, and what it cost as JSON.
-
-        Only of main's service is it known that it searches.
-        """
+        """Put a question of a tool to its agent's model; gives the answer, and what it cost as JSON."""
         agent = self.agent(ctx.agent)
         if request.searches and agent.provider.name != self.main.provider.name:
-            agent = self.main
+            agent = self.main  # only of its service is it known that it searches
         reply, cost = await agent.ask(request, Usage())
         return reply, {"usage": cost.usage.to_dict(), "cost_usd": cost.cost_usd, "model": agent.provider.model}
 
