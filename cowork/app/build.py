@@ -119,7 +119,7 @@ def _join(
     kept_files = _kept_files(place, log, emitter)
     permissions, tree = safety(place, workspace, scratch, emitter, kept_files)
     mcp = McpRun(place, emitter.bind("main"), ask, tree, lambda: subagents.main) if any_servers(place) else None
-    limits = Limits(config.limits.max_tokens or None, config.limits.max_cost_usd or None)
+    limits = Limits(config.limits.max_tokens, config.limits.max_cost_usd)
     ledger = Ledger(limits, near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")))
     files = ProjectHooks(place, emitter, log, permissions, tree, lambda: subagents.main)
     compaction = Compaction(prompts.text_of("compact"), config.compaction.auto, config.compaction.threshold)

@@ -22,12 +22,12 @@ NEAR = 0.8  # the part of a limit at which people are told
 
 @frozen
 class Limits:
-    """What a ledger may spend; None is no limit."""
+    """What a ledger may spend; 0 is no limit."""
 
-    tokens: int | None = None
-    cost_usd: float | None = None
-    seconds: float | None = None
-    executions: int | None = None
+    tokens: int = 0
+    cost_usd: float = 0.0
+    seconds: float = 0.0
+    executions: int = 0
 
 
 class BudgetExceeded(Exception):
@@ -43,9 +43,7 @@ class Ledger:
         parent: Ledger | None = None,
         near: Callable[[str], None] = lambda text: None,  # told once, when most of a limit is spent
     ) -> None:
-        self.limits = limits or Limits()
-        self._near = near
-        self.parent = parent
+        self.limits, self.parent, self._near = limits or Limits(), parent, near
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
         self.estimated = False  # a part of it is not the services' own word
@@ -62,11 +60,11 @@ class Ledger:
     @property
     def limited(self) -> bool:
         """Whether tokens or cost are limited, here or above."""
-        return any(ledger.limits.tokens is not None for ledger in self.chain()) or self.cost_limited
+        return any(ledger.limits.tokens for ledger in self.chain()) or self.cost_limited
 
     @property
     def cost_limited(self) -> bool:
-        return any(ledger.limits.cost_usd is not None for ledger in self.chain())
+        return any(ledger.limits.cost_usd for ledger in self.chain())
 
     @property
     def seconds(self) -> float:
@@ -76,8 +74,8 @@ class Ledger:
 
     def time_message(self) -> str:
         """How much time was used of how much, in the nearest ledger that limits it."""
-        near = next((ledger for ledger in self.chain() if ledger.limits.seconds is not None), self)
-        return f"Time limit reached: {near.seconds:.0f}s/{near.limits.seconds or 0:g}s"
+        near = next((ledger for ledger in self.chain() if ledger.limits.seconds), self)
+        return f"Time limit reached: {near.seconds:.0f}s/{near.limits.seconds:g}s"
 
     @property
     def seconds_left(self) -> float | None:
@@ -85,7 +83,7 @@ class Ledger:
         ends = [
             (ledger.limits.seconds - ledger.seconds) / max(1, len(ledger._clocks))
             for ledger in self.chain()
-            if ledger.limits.seconds is not None
+            if ledger.limits.seconds
         ]
         return min(ends, default=None)
 
@@ -112,8 +110,7 @@ class Ledger:
     def start_execution(self) -> None:
         """Count one more child, here and above."""
         for ledger in self.chain():
-            limit = ledger.limits.executions
-            if limit is not None and ledger.executions >= limit:
+            if 0 < (limit := ledger.limits.executions) <= ledger.executions:
                 raise BudgetExceeded(f"Execution limit reached: {ledger.executions}/{limit}")
         for ledger in self.chain():
             ledger.executions += 1
@@ -168,14 +165,13 @@ class Ledger:
 
     def _check_own(self) -> None:
         limits, used = self.limits, self.usage.total
-        if limits.tokens is not None and used >= limits.tokens:
+        if 0 < limits.tokens <= used:
             raise BudgetExceeded(f"Token limit reached: {used}/{limits.tokens}")
-        if limits.cost_usd is not None:
-            if self.cost_usd is None:
-                raise BudgetExceeded("Cost limit cannot be held: the price of a request is unknown")
-            if self.cost_usd >= limits.cost_usd:
-                raise BudgetExceeded(f"Cost limit reached: ${self.cost_usd:.4f}/${limits.cost_usd:.4f}")
-        if limits.seconds is not None and self.seconds >= limits.seconds:
+        if limits.cost_usd and self.cost_usd is None:
+            raise BudgetExceeded("Cost limit cannot be held: the price of a request is unknown")
+        if 0 < limits.cost_usd <= (self.cost_usd or 0.0):
+            raise BudgetExceeded(f"Cost limit reached: ${self.cost_usd:.4f}/${limits.cost_usd:.4f}")
+        if 0 < limits.seconds <= self.seconds:
             raise BudgetExceeded(self.time_message())
 
     def _has_room(self, tokens: int, cost: float) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
+
+from cowork.private_files import replace_private
 
 MAX_LINES = 2_000  # Bash (tools/shell/output.py) and Read (tools/files/read.py) keep below it by themselves
 MAX_BYTES = 50_000
@@ -26,8 +27,7 @@ def save(text: str, path: Path) -> Path | None:
     """Write a private file; None when the disk will not have it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text.encode("utf-8", "replace").decode())
+        replace_private(path, text.encode("utf-8", "replace"))
     except OSError:
         return None
     return path

@@ -252,7 +252,7 @@ class JobRunner:
         child = RemoteChild(self._session, task, f"{task.agent}-{self._number}", self._stop_all)
         ledger = self._session.run.ledger
         limit = ledger.limits.cost_usd
-        left = None if limit is None else max(0.000001, limit - (ledger.cost_usd or 0.0))
+        left = max(0.000001, limit - (ledger.cost_usd or 0.0)) if limit else None
         options = replace(self._options, model=task.model or self._options.model, agent=task.agent, max_cost=left)
         job = job_of(child.id, task.prompt, options, task.schema)
         try:

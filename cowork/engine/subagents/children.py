@@ -49,13 +49,8 @@ class Subagents:
         self._agents: dict[str, Agent] = {}  # by path
         self._finished: dict[str, Transcript] = {}  # the latest, by path
         self._background: dict[asyncio.Task[None], str] = {}  # watcher -> path of the parent
-        limits = Limits(
-            settings.max_total_tokens or None,
-            settings.max_total_cost_usd or None,
-            settings.max_total_time or None,
-            settings.max_executions or None,
-        )
-        self._ledger = Ledger(limits, parent=ledger)
+        tokens, cost, seconds = settings.max_total_tokens, settings.max_total_cost_usd, settings.max_total_time
+        self._ledger = Ledger(Limits(tokens, cost, seconds, settings.max_executions), parent=ledger)
 
     def use(self, agents: Agents) -> None:
         """Send out these from now on, and tell every model so."""
