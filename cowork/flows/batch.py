@@ -38,6 +38,13 @@ class Batch:
     model_name: str = ""  # in predictions.jsonl; else the model of the run
 
     def __post_init__(self) -> None:
+        index, _, count = (self.shard or "0/1").partition("/")
+        if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+            raise UserError(f"--shard {self.shard}: give I/N with I from 0 to N-1.", "0/4 is the first of four.")
+        self.index, self.count = int(index), int(count)
+        of_shard = "" if self.count == 1 else f"-{self.index}-of-{self.count}"
+        self.results = self.out / f"results{of_shard}.jsonl"
+        self.predictions = self.out / f"predictions{of_shard}.jsonl"
         self.cost_usd: float | None = 0.0
         self.failed = self.done = 0
         self.over = False
@@ -62,15 +69,7 @@ class Batch:
             if task["id"] in tasks:
                 raise UserError(f"{self.tasks}:{number} has the id {task['id']!r} of an earlier line.")
             tasks[task["id"]] = task
-        index, count = self._shard()
-        return list(tasks.values())[index::count]
-
-    def _shard(self) -> tuple[int, int]:
-        """(index from 0, count) of `I/N`."""
-        index, _, count = (self.shard or "0/1").partition("/")
-        if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-            raise UserError(f"--shard {self.shard}: give I/N with I from 0 to N-1.", "0/4 is the first of four.")
-        return int(index), int(count)
+        return list(tasks.values())[self.index :: self.count]
 
     async def run(self) -> int:
         """Run what is not done yet; gives the exit code."""
@@ -100,11 +99,6 @@ class Batch:
             self._write_predictions()
         return 4 if self.over else 1 if self.failed else 0
 
-    @property
-    def results(self) -> Path:
-        index, count = self._shard()
-        return self.out / ("results.jsonl" if count == 1 else f"results-{index}-of-{count}.jsonl")
-
     async def _run_task(self, place: Place, task: Json, total: int) -> None:
         options = self.options
         left = None if not options.max_cost else max(0.000001, options.max_cost - (self.cost_usd or 0.0))
@@ -112,7 +106,7 @@ class Batch:
         job = job_of(task["id"], task["prompt"], own, task.get("schema"), repo=task["repo"], ref=task["ref"])
         spent: list[float] = []
         try:
-            result = await place.run(job, lambda line: self._hear(line, spent))
+            result = await place.run(job, lambda event: self._hear(event, spent))
         except asyncio.CancelledError:
             if spent:  # it counts against the budget of who goes on
                 stopped = {"terminal_reason": "interrupted", "total_cost_usd": sum(spent)}
@@ -137,11 +131,11 @@ class Batch:
         self.cost_usd = sum(line.get("total_cost_usd") or 0.0 for line in lines)
         return {line["id"]: line for line in lines}
 
-    def _hear(self, line: str, spent: list[float]) -> None:
+    def _hear(self, event: Json, spent: list[float]) -> None:
         """Count what a job spends while it runs, and stop all at the budget."""
-        if '"reply.added"' not in line:
+        if event.get("type") != "reply.added":
             return
-        spent.append(json.loads(line).get("cost_usd") or 0.0)
+        spent.append(event.get("cost_usd") or 0.0)
         self.cost_usd = add_cost(self.cost_usd, spent[-1])
         limit = self.options.max_cost
         if limit and (self.cost_usd or 0.0) >= limit and not self.over:
@@ -173,8 +167,7 @@ class Batch:
             if "patch" in result
         ]  # fmt: skip
         if rows:
-            file = self.results.with_name(self.results.name.replace("results", "predictions"))
-            file.write_text("".join(ascii_json(row) + "\n" for row in rows), encoding="utf-8")
+            self.predictions.write_text("".join(ascii_json(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _task(raw: Any, number: int, repo: str) -> Json:

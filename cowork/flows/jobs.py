@@ -20,7 +20,7 @@ from uuid import uuid4
 from cowork.api.session import Session
 from cowork.config.run_options import RunOptions, options_of
 from cowork.core import spawn
-from cowork.core.blocks import Json, Usage, add_cost, cost_since
+from cowork.core.blocks import Json, Usage, add_cost, as_object, cost_since
 from cowork.core.errors import ToolErrorCode, UserError
 from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, ReplyAdded, from_dict
 from cowork.core.git import git_output
@@ -30,7 +30,8 @@ from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.flows.flow import FlowTask
 from cowork.tools.base import Interrupted
 
-Hear = Callable[[str], None]  # a line of what happens, which is JSON
+Hear = Callable[[Json], None]  # an event of a job, as its process prints it
+_STARTED = "job.started"  # the first of them
 _OWN = ("output", "non_interactive", "quiet", "cwd", "output_schema", "continue_", "resume")
 
 
@@ -53,17 +54,18 @@ def run_job(job: Json, hear: Hear) -> Json:
             words = [sys.executable, "-m", "cowork", "run", "--non-interactive", "--output", "stream-json", *flags, "-"]
             given = job["prompt"].encode("utf-8", "replace")
             process = spawn.streaming(words, environ=dict(os.environ), cwd=folder, given=given)
-            hear(json.dumps({"type": "job.started", "id": job["id"], "pid": process.pid}))
+            hear({"type": _STARTED, "id": job["id"], "pid": process.pid})
             result: Json = {}
             assert process.stdout is not None
-            for raw in process.stdout:
-                line = raw.decode("utf-8", "replace")
-                if not line.endswith("\n"):
-                    break  # half a line of a process that was killed
-                if '"run.ended"' in line and (found := json.loads(line)).get("type") == "run.ended":
-                    result = found
+            for line in process.stdout:
+                try:
+                    event = as_object(json.loads(line.decode("utf-8", "replace")))
+                except ValueError:
+                    continue  # half a line of a process that was killed
+                if event.get("type") == "run.ended":
+                    result = event
                 else:
-                    hear(line)
+                    hear(event)
             code = process.wait()
             result = result or no_result(f"The process ended with code {code} and no result.")
             return result | ({"patch": _patch(folder, base)} if base else {})
@@ -114,11 +116,6 @@ def _flags(options: RunOptions) -> list[str]:
     return words
 
 
-def _pid_in(line: str) -> list[int]:
-    """The process of a job, by the line that says that it was started."""
-    return [json.loads(line)["pid"]] if line.startswith('{"type": "job.started"') else []
-
-
 class LocalPlace:
     """One process a job on this machine, so many at once."""
 
@@ -131,9 +128,10 @@ class LocalPlace:
         async with self._free:
             loop, pids = asyncio.get_running_loop(), list[int]()
 
-            def pass_on(line: str) -> None:
-                pids.extend(_pid_in(line))
-                loop.call_soon_threadsafe(hear, line)
+            def pass_on(event: Json) -> None:
+                if event.get("type") == _STARTED:
+                    pids.append(event["pid"])
+                loop.call_soon_threadsafe(hear, event)
 
             work = loop.run_in_executor(self._threads, run_job, job, pass_on)
             try:
@@ -196,21 +194,21 @@ class DaskPlace:
         self._client.unsubscribe_topic(self._topic)
         await self._client.close()
 
-    def _pass_on(self, event: Any) -> None:
-        _, message = event
-        id, worker, line = message["id"], message["worker"], message["line"]
-        for pid in _pid_in(line):
-            self._where[id] = worker, pid
+    def _pass_on(self, stamped: tuple[float, Json]) -> None:
+        _, message = stamped
+        id, event = message["id"], json.loads(message["line"])
+        if event.get("type") == _STARTED:
+            self._where[id] = message["worker"], event["pid"]
         if hear := self._hears.get(id):
-            hear(line)
+            hear(event)
 
 
 def work(job: Json, topic: str) -> Json:
-    """What a Dask worker runs: the job, whose lines go back as they come."""
+    """What a Dask worker runs: the job, whose events go back as they come."""
     worker: Any = importlib.import_module("distributed").get_worker()
 
-    def hear(line: str) -> None:
-        worker.log_event(topic, {"id": job["id"], "worker": worker.address, "line": line})
+    def hear(event: Json) -> None:  # as a line: not every text and number of JSON can be sent otherwise
+        worker.log_event(topic, {"id": job["id"], "worker": worker.address, "line": json.dumps(event)})
 
     return run_job(job, hear)
 
@@ -292,13 +290,9 @@ class RemoteChild:
         self._start = AgentStarted(id, "main", "", description, task.prompt, kind, model)
         self._run.emitter.publish(self._start, self._path)
 
-    def hear(self, line: str) -> None:
+    def hear(self, raw: Json) -> None:
         """Follow what its process tells: events for who watches, costs for the budget."""
-        try:
-            raw = json.loads(line)
-        except ValueError:
-            return
-        if raw.get("type") == "job.started":  # once more where a worker was lost: receipts are of the last try
+        if raw.get("type") == _STARTED:  # once more where a worker was lost: receipts are of the last try
             self._usage, self._cost, self._turns = Usage(), 0.0, 0
         event = from_dict(raw)
         if isinstance(event, ReplyAdded):

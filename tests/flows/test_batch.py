@@ -141,7 +141,7 @@ async def test_as_many_jobs_run_as_were_asked_for(crowd: Path) -> None:
     there = LocalPlace(12)
     jobs = [job_of(str(n), "go", RunOptions(cwd=crowd)) for n in range(12)]
     async with asyncio.timeout(20):
-        ends = await asyncio.gather(*(there.run(job, lambda line: None) for job in jobs))
+        ends = await asyncio.gather(*(there.run(job, lambda event: None) for job in jobs))
     await there.aclose()
     assert [end["status"] for end in ends] == ["success"] * 12
 
@@ -180,21 +180,20 @@ async def test_a_cluster_does_what_this_machine_does_and_survives_a_lost_worker(
         heard: dict[str, list[str]] = {"j0": [], "j1": []}
         lost: list[str] = []
 
-        def hear(id: str, line: str) -> None:
-            raw = json.loads(line)
+        def hear(id: str, raw: dict[str, Any]) -> None:
             heard[id].append(raw["type"])
             if id == "j0" and raw["type"] == "text.delta" and not lost:  # in the middle of the answer
                 lost.append(there._where["j0"][0])
                 (pid,) = [w.process.process.pid for w in cluster.workers.values() if w.worker_address == lost[0]]
                 os.kill(pid, signal.SIGKILL)
 
-        ends = await asyncio.gather(*(there.run(job, lambda line, id=job["id"]: hear(id, line)) for job in jobs))
+        ends = await asyncio.gather(*(there.run(job, lambda event, id=job["id"]: hear(id, event)) for job in jobs))
         await there.aclose()
     assert heard["j0"].count("job.started") == 2
     assert "reply.added" in heard["j1"]
     with pytest.raises(UserError, match="no Dask scheduler"):
         await DaskPlace.connect("tcp://127.0.0.1:1")
     here = LocalPlace(1)
-    local = await here.run(jobs[0], lambda line: None)
+    local = await here.run(jobs[0], lambda event: None)
     same = ("status", "result", "num_turns", "usage", "total_cost_usd", "terminal_reason", "tasks", "denials")
     assert [{k: end[k] for k in same} for end in ends] == [{k: local[k] for k in same}] * 2
