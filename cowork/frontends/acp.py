@@ -84,7 +84,7 @@ class Updates:
             case ToolEnded():
                 yield self._end_call(event)
             case events.TodoUpdated():
-                yield {"sessionUpdate": "plan", "entries": [_entry(todo) for todo in event.todos]}
+                yield {"sessionUpdate": "plan", "entries": [*map(_entry, event.todos)]}
             case events.Notice(code="mode.changed", data={"mode": mode}):
                 yield {"sessionUpdate": "current_mode_update", "currentModeId": mode}
             case events.Notice(level="warning" | "error"):
@@ -137,13 +137,12 @@ class Updates:
 
     def _end_call(self, event: ToolEnded) -> Json:
         self._outputs.pop(event.tool_use_id, None)
-        record = event.record
         if terminal := self._terminals.pop(event.tool_use_id, None):
             content = [terminal]
         else:
-            content = content_of(event.display, self.root) or [text_content(str(record.get("text") or ""))]
+            content = content_of(event.display, self.root) or [text_content(str(event.record.get("text") or ""))]
         content += [{"type": "content", "content": _image(image)} for image in event.images]
-        status = "failed" if record.get("status") == "error" else "completed"
+        status = "failed" if event.record.get("status") == "error" else "completed"
         return _update(event.tool_use_id, status=status, content=content)
 
 
@@ -258,8 +257,7 @@ class EditorQuestions:
         """What the person writes beside a choice."""
         field = {"type": "string", "title": label.rstrip(" …")}
         schema = {"type": "object", "properties": {"text": field}, "required": ["text"]}
-        result = await self._request(
-            "elicitation/create", {"mode": "form", "message": label, "requestedSchema": schema}
-        )
+        form = {"mode": "form", "message": label, "requestedSchema": schema}
+        result = await self._request("elicitation/create", form)
         content = as_object(result.get("content")) if result.get("action") == "accept" else {}
         return str(content.get("text") or "")
