@@ -80,13 +80,6 @@ class FileChange:
 
 
 @frozen
-class Changes:
-    """A command's result that is shown as diffs."""
-
-    files: Sequence[FileChange]
-
-
-@frozen
 class Draft:
     """A command's result that goes into the input, to be changed and sent; `said` is Markdown to print."""
 
@@ -103,8 +96,8 @@ class ContextUse:
     window: int
 
 
-# A string is Markdown.
-CommandResult: TypeAlias = "str | PromptResult | Choose | Changes | Draft | ContextUse | None"
+# A string is Markdown, a list of files is shown as diffs.
+CommandResult: TypeAlias = "str | PromptResult | Choose | list[FileChange] | Draft | ContextUse | None"
 
 
 @frozen

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, FileChange, PromptResult, Row
+from cowork.frontends.host import Choose, Command, CommandResult, Draft, FileChange, PromptResult, Row
 from cowork.frontends.repl.input.picker import Picker, Picking, match_rows, picker_lines
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view.scene import Scene
@@ -233,7 +233,7 @@ async def test_a_command_that_sends_a_prompt_is_shown_once() -> None:
 
 async def test_changes_are_shown_as_diffs() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-old\n+new"
-    stage = Stage(Command("go", "", twice(Changes([FileChange("x", diff, "+1 −1")]))), ["a1", "y"])
+    stage = Stage(Command("go", "", twice([FileChange("x", diff, "+1 −1")])), ["a1", "y"])
     told = await stage.said("/go")
     assert "● x · +1 −1" in told
     assert "1 │-old" in told

@@ -277,7 +277,7 @@ def _as_text(result: pages.CommandResult) -> str:
     match result:
         case str():
             return result
-        case pages.Changes(files=files):
+        case list() as files:
             return "\n\n".join(f"`{f.path}` {f.remark}\n```diff\n{f.diff}\n```" for f in files)
         case pages.ContextUse(parts=parts, used=used, window=window):
             rows = [f"- {name}: {format.tokens(count)}" for name, count in parts]

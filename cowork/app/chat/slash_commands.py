@@ -18,7 +18,7 @@ from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.later import later
 from cowork.core.ports import ABOUT, MODES
 from cowork.extensions.recipes import Recipe
-from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, PromptResult, Row
+from cowork.frontends.host import Choose, Command, CommandResult, Draft, PromptResult, Row
 from cowork.sessions import index
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan
@@ -247,7 +247,7 @@ class _Commands:
         plan = await self._preview(run.checkpoints, points[0].id) if points else None
         if plan is None or not plan.files:
             return "Nothing was changed."
-        return Changes(await asyncio.to_thread(pages.changes, plan, run.checkpoints, run.permissions.workspace))
+        return await asyncio.to_thread(pages.changes, plan, run.checkpoints, run.permissions.workspace)
 
     async def _preview(self, checkpoints: Checkpoints, prompt_id: int) -> RewindPlan:
         """What going back would do to files; how far the look at them is shows meanwhile."""

@@ -13,7 +13,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
-from cowork.frontends.host import Changes, Choose, Command, CommandResult, ContextUse, Draft, Host, PromptResult, Row
+from cowork.frontends.host import Choose, Command, CommandResult, ContextUse, Draft, Host, PromptResult, Row
 from cowork.frontends.repl.view.notes import context_lines, in_chat
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
@@ -217,7 +217,7 @@ class Turns:
             case Draft():
                 self.give_back(result.text)
                 await self._show(result.said, text)
-            case Changes(files=files):
+            case list() as files:
                 self.scene.say("output", lambda columns, theme: changes_lines(files, columns, theme))
             case ContextUse():
                 self.scene.say("output", lambda columns, theme: context_lines(result, columns, theme))
