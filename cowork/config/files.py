@@ -42,8 +42,7 @@ class Entry(NamedTuple):
 class FileSettings(NamedTuple):
     """What a file sets."""
 
-    entries: list[Entry]
-    prices: list[Entry]  # by names such as pricing."model".input
+    entries: list[Entry]  # prices first, by names such as pricing."model".input
     servers: Mapping[str, Any]  # [mcp.servers], as written; whoever uses them checks them
 
 
@@ -64,7 +63,7 @@ def read(path: Path, shown: str) -> FileSettings | None:
     servers = mcp.pop("servers", {}) if isinstance(mcp, dict) else {}
     if not isinstance(servers, dict):
         raise UserError(f"config: {at(('mcp', 'servers'))} mcp.servers must be a table", _SERVERS)
-    return FileSettings(list(_entries(values, (), at)), list(_prices(pricing, at)), servers)
+    return FileSettings([*_prices(pricing, at), *_entries(values, (), at)], servers)
 
 
 def parse(text: str, shown: str) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:

@@ -56,7 +56,6 @@ class Config:
         self.models = ModelSettings(made["models.main"], made["models.light"])
         self.agent = AgentSettings(made["agent.subagent"])
         self.mcp_servers: Mapping[str, Any] = layers.servers
-        self.pricing: Mapping[str, Mapping[str, float]] = layers.pricing
         self.notes: tuple[str, ...] = tuple(layers.notes)  # what was set and could not count, for people
         self.values: Mapping[str, Any] = layers.values  # by dotted name; prices too, as pricing."model".input
         self._origins: Mapping[str, str] = layers.origins
@@ -73,10 +72,9 @@ class Config:
         values = dict(getattr(self.models, role).__dict__)
         if name not in ("main", "light"):
             values = models.for_name(values, name, self._environ)
-        return models.spec_of(values, role, self._environ, self.pricing.get(values["model"]))
-
-    def value(self, name: str) -> Any:
-        return self.values[name]
+        names = {field: f'pricing."{values["model"]}".{field}' for field in sections.PRICES}
+        prices = {field: self.values[name] for field, name in names.items() if name in self.values}
+        return models.spec_of(values, role, self._environ, prices or None)
 
     def origin(self, name: str) -> str:
         """Where a value came from: default, a file and line, a variable, a flag, or why it was chosen."""
@@ -122,7 +120,6 @@ class Layers:
         self.environ = environ
         self.values: dict[str, Any] = {name: merge.plain(key, key.default) for name, key in KEYS.items()}
         self.origins: dict[str, str] = {}
-        self.pricing: dict[str, dict[str, float]] = {}
         self.servers: dict[str, Any] = {}
         self.notes: list[str] = []
 
@@ -136,31 +133,16 @@ class Layers:
             if required:
                 raise UserError(f"config: {path} does not exist", "`cowork config init` writes one.")
             return
-        if project:
-            self._add_project(path, found)
-            return
-        self.servers.update(found.servers)
-        for entry in found.entries:
-            self._set(*entry)
-        for name, value, origin in found.prices:
-            model, _, field = name.removeprefix("pricing.").rpartition(".")
-            self.pricing.setdefault(model[1:-1], {})[field] = value
-            self.values[name], self.origins[name] = value, origin
-
-    def _add_project(self, path: Path, found: files.FileSettings) -> None:
-        for name, value, origin in (*found.prices, *found.entries):
-            key = KEYS.get(name)
-            if key is None or key.project == "never":
-                shown = name if key else name.rpartition(".")[0]
-                hint = "Set it in your own config file; a project may only tighten."
-                raise UserError(f"config: {origin} {shown} cannot be set by a project", hint)
-            if any("${" in str(text) for text in (value if isinstance(value, list) else [value])):
-                said = f"config: {origin} {name} holds ${{…}}, which is refused in project files"
-                raise UserError(said, "Write the value out, or set it in your own config file.")
-            self._check(key, value, origin)
-            self._tighten(key, value, origin)
-        if found.servers:
+        for name, value, origin in found.entries:
+            if project:
+                self._tighten(name, value, origin)
+            elif name in KEYS:
+                self._set(name, value, origin)
+            else:  # a price
+                self.values[name], self.origins[name] = value, origin
+        if project and found.servers:
             raise UserError(f"config: {path} mcp.servers cannot be set by a project", "A project has .mcp.json for it.")
+        self.servers.update(found.servers)
 
     def add_environment(self) -> None:
         """LLM_…, LIGHT_LLM_…, COWORK_LOG and COWORK_<KEY>."""
@@ -207,8 +189,17 @@ class Layers:
         self._check(KEYS[name], value, origin)
         self._keep(KEYS[name], merge.over(KEYS[name], self.values[name], value), origin)
 
-    def _tighten(self, key: Key, value: Any, origin: str) -> None:
-        old = self.values[key.name]
+    def _tighten(self, name: str, value: Any, origin: str) -> None:
+        key = KEYS.get(name)
+        if key is None or key.project == "never":
+            shown = name if key else name.rpartition(".")[0]
+            hint = "Set it in your own config file; a project may only tighten."
+            raise UserError(f"config: {origin} {shown} cannot be set by a project", hint)
+        if any("${" in str(text) for text in (value if isinstance(value, list) else [value])):
+            said = f"config: {origin} {name} holds ${{…}}, which is refused in project files"
+            raise UserError(said, "Write the value out, or set it in your own config file.")
+        self._check(key, value, origin)
+        old = self.values[name]
         tight = merge.tightest(key, old, value)
         if key.project != "add" and tight != merge.plain(key, value):
             self.notes.append(f"{origin} {key.name} = {merge.show(value)} has no effect: a project may only tighten")

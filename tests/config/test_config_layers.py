@@ -41,7 +41,7 @@ def test_each_layer_beats_the_one_before_and_says_so(place: Any) -> None:
 
 def test_an_untrusted_project_changes_nothing_and_is_not_even_read(place: Any) -> None:
     place.own("this is not toml")
-    assert place.load(trusted=False).value("limits.max_turns") == 0
+    assert place.load(trusted=False).values["limits.max_turns"] == 0
     with pytest.raises(UserError):
         place.load(trusted=True)
 
@@ -105,7 +105,7 @@ def test_rules_of_all_layers_add_up_and_keep_their_order(place: Any) -> None:
 )
 def test_a_project_can_tighten_and_never_loosen(place: Any, user: str, project: str, name: str, expected: Any) -> None:
     config = place.user(user).own(project).load()
-    assert config.value(name) == expected
+    assert config.values[name] == expected
 
 
 def test_a_rule_at_the_top_of_a_repository_holds_in_its_folders(place: Any) -> None:

@@ -22,11 +22,11 @@ def test_the_example_file_holds_every_key_with_its_default(place: Any) -> None:
     assert text == render.example(), "run: python -m cowork.config.render"
     found = files.read(ROOT / "config.example.toml", "example")
     assert found is not None
-    entries, prices, servers = found
+    entries, servers = found
     assert [entry.name for entry in entries] == list(KEYS)
     plain, laid = place.load(), place.user(text).load()
-    assert all(plain.value(name) == laid.value(name) for name in KEYS)
-    assert (prices, servers) == ([], {})
+    assert all(plain.values[name] == laid.values[name] for name in KEYS)
+    assert servers == {}
 
 
 def test_the_reference_page_is_current() -> None:
