@@ -50,8 +50,7 @@ class Listed:
     tokens: int = 0
 
     def to_dict(self) -> Json:
-        facts = {"kind": self.kind, "name": self.name, "origin": self.origin, "path": str(self.path)}
-        return {**facts, "adds": self.adds, "tokens": self.tokens}
+        return {**vars(self), "path": str(self.path)}
 
 
 @frozen
@@ -95,18 +94,19 @@ def find(places: Sequence[ExtensionFolder], plugin_data: Path, known_tools: Coll
     problems: list[Problem] = []
     for place in places:
         here: dict[str, Recipe] = {}
-        for recipe, wrong in _recipes(place):
+        for kind, path, name in _files(place):
+            if kind == "hook":
+                rules, wrong = read_hooks(path, place.origin, place.plugin.root if place.plugin else None)
+                hooks += rules
+            elif kind != "agent":
+                recipe, wrong = _recipe(place, kind, path, name)
+                if recipe and recipe.name in here:
+                    message = f"the name {recipe.name!r} is already that of {here[recipe.name].path}"
+                    wrong.append(Problem(recipe.path, 1, message, hint="Give it another name"))
+                elif recipe:
+                    here[recipe.name] = recipe
             problems += wrong
-            if recipe and recipe.name in here:
-                message = f"the name {recipe.name!r} is already that of {here[recipe.name].path}"
-                problems.append(Problem(recipe.path, 1, message, hint="Give it another name"))
-            elif recipe:
-                here[recipe.name] = recipe
         recipes |= here
-        for path in _hook_files(place):
-            rules, wrong = read_hooks(path, place.origin, place.plugin.root if place.plugin else None)
-            hooks += rules
-            problems += wrong
         if place.plugin:
             found, wrong = read_servers(place.plugin, plugin_data / place.plugin.name)
             named = place.plugin.name.replace(".", "-")
@@ -131,12 +131,26 @@ def stamp(places: Iterable[ExtensionFolder]) -> frozenset[tuple[str, int, int]]:
     """What the files of all places are now: their names, times and sizes. Equal stamps need no new look."""
     found = set()
     for place in places:
-        recipes = [path for path, _ in _skill_files(place)] + files_below(place.folder / "commands")
-        for path in (*recipes, *files_below(place.folder / "agents"), *_hook_files(place)):
+        for _, path, _ in _files(place):
             with suppress(OSError):
                 status = path.stat()
                 found.add((str(path), status.st_mtime_ns, status.st_size))
     return frozenset(found)
+
+
+def _files(place: ExtensionFolder) -> Iterator[tuple[Literal["skill", "command", "agent", "hook"], Path, str]]:
+    """(kind, path, name) of every file of a place; agents and hooks have their names inside."""
+    for child in _children(place.folder / "skills"):
+        if os.path.lexists(child / SKILL_FILE):
+            yield "skill", child / SKILL_FILE, child.name
+    commands = place.folder / "commands"
+    for path in files_below(commands):
+        yield "command", path, str(path)[len(str(commands)) + 1 : -3].replace("/", ":")
+    yield from (("agent", path, "") for path in files_below(place.folder / "agents"))
+    names = ["hooks/hooks.json"] if place.plugin else ["hooks.json"] if place.origin != "shipped" else []
+    if place.folder.name == ".claude":
+        names = ["settings.json", "settings.local.json"]
+    yield from (("hook", place.folder / name, "") for name in names if os.path.lexists(place.folder / name))
 
 
 def _agents(places: Sequence[ExtensionFolder], known_tools: Collection[str]) -> Agents:
@@ -146,33 +160,16 @@ def _agents(places: Sequence[ExtensionFolder], known_tools: Collection[str]) -> 
         own = load_agents([(place.origin, place.folder / "agents")], known_tools)
         found += [replace(agent, name=f"{place.prefix}:{agent.name}") for agent in own.values()]
         problems += own.problems
-    return Agents(found, problems) if len(problems) + len(found) > len(plain) + len(plain.problems) else plain
+    return Agents(found, problems)
 
 
-def _recipes(place: ExtensionFolder) -> Iterator[tuple[Recipe | None, list[Problem]]]:
-    """The skills and commands of a place; in a project and a plugin no link may lead out of it."""
-    commands = place.folder / "commands"
-    named = [("skill", path, name) for path, name in _skill_files(place)]
-    for path in files_below(commands):
-        named.append(("command", path, str(path)[len(str(commands)) + 1 : -3].replace("/", ":")))
-    for kind, path, name in named:
-        base = place.folder / f"{kind}s"
-        if (place.plugin or place.origin == "project") and leads_out(path, base):
-            yield None, [Problem(path, 1, "is a link out of its folder", hint="Copy it here")]
-        else:
-            yield read_recipe(path, kind, name, place.origin, place.prefix)  # type: ignore[arg-type]
-
-
-def _skill_files(place: ExtensionFolder) -> list[tuple[Path, str]]:
-    skills = ((child / SKILL_FILE, child.name) for child in _children(place.folder / "skills"))
-    return [(path, name) for path, name in skills if os.path.lexists(path)]
-
-
-def _hook_files(place: ExtensionFolder) -> list[Path]:
-    names = ["hooks/hooks.json"] if place.plugin else ["hooks.json"] if place.origin != "shipped" else []
-    if place.folder.name == ".claude":
-        names = ["settings.json", "settings.local.json"]
-    return [place.folder / name for name in names if os.path.lexists(place.folder / name)]
+def _recipe(
+    place: ExtensionFolder, kind: Literal["skill", "command"], path: Path, name: str
+) -> tuple[Recipe | None, list[Problem]]:
+    """A skill or command; in a project and a plugin no link may lead out of its folder."""
+    if (place.plugin or place.origin == "project") and leads_out(path, place.folder / f"{kind}s"):
+        return None, [Problem(path, 1, "is a link out of its folder", hint="Copy it here")]
+    return read_recipe(path, kind, name, place.origin, place.prefix)
 
 
 def _children(folder: Path) -> list[Path]:
