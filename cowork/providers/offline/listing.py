@@ -11,7 +11,7 @@ from cowork.providers.offline.locate import describe, resolve
 from cowork.providers.offline.plans import Plan, bullets, call, clip, code, evidence, fence, grep, plural, read
 from cowork.providers.offline.project import outline
 from cowork.providers.offline.questions import Intent, clean
-from cowork.providers.offline.words import is_source, path_affinity, place_weight
+from cowork.providers.offline.words import by_place, is_source
 
 _FILES = {  # how people name files of a sort, and the glob for them
     r"\btests? files?\b": "{test_*,*_test.*,*.test.*,*.spec.*}",
@@ -122,8 +122,7 @@ def _declared(intent: Intent, kind: Declared) -> Plan:
         searched = f"I searched{place or ' all files'} for {plural(2, kind.noun)[2:]} and found none."
         found = (yield from describe(replace(intent, subject=clean(intent.text)))) if kind.everywhere else ""
         return f"{searched}\n\n{found}".strip()
-    said = words.keywords(intent.text)
-    hits.sort(key=lambda h: (-place_weight(h.path) - 4 * path_affinity(h.path, said), h.path, h.number))
+    hits = by_place(hits, words.keywords(intent.text))
     number, many = max(len(hits), result.totals[0]), len({hit.path for hit in hits})
     return f"{plural(number, kind.noun)} in {plural(many, 'file')}{place}:\n\n{bullets(evidence(hits))}"
 

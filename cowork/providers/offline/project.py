@@ -9,7 +9,7 @@ from cowork.providers.offline import words
 from cowork.providers.offline.languages import Line, indent_of
 from cowork.providers.offline.locate import describe
 from cowork.providers.offline.plans import CallResult, Plan, Steps, bullets, call, code, evidence, grep, read, shorten
-from cowork.providers.offline.questions import ENTRY, Intent
+from cowork.providers.offline.questions import BEGINS, DEPENDENCIES, FACTS, SCRIPTS, Intent
 from cowork.providers.offline.words import by_place, is_test
 
 _MANIFESTS = re.compile(
@@ -94,7 +94,6 @@ _VERBS = {  # what somebody may want to do, and the words of commands, targets a
     "benchmark": r"bench\w*",
     "run": r"run|start|serve|dev|demo|up|uvx|npx|python3? -m \w+$",
 }
-_SCRIPTS = r"""^\[.*scripts\]|^\s*["']?(?:console_|gui_)?scripts["']?\s*[=:]"""
 
 
 def commands(files: Files, verb: str) -> list[tuple[str, str]]:
@@ -103,7 +102,7 @@ def commands(files: Files, verb: str) -> list[tuple[str, str]]:
     targets = (("make", files.lines("makefile")), ("just", files.lines("justfile")))
     found = [(f"{tool} {hit[1]}", line.at) for tool, lines in targets for line in lines
              if (hit := re.match(rf"({said})\s*:(?!=)", line.text))]  # fmt: skip
-    for line in (line for block in files.blocks(_SCRIPTS) for line in block[1:]):
+    for line in (line for block in files.blocks(SCRIPTS) for line in block[1:]):
         hit = re.match(r"""\s*["']?([\w.:-]+)["']?\s*[=:]""", line.text)
         if hit and line.path == "package.json" and re.fullmatch(said, hit[1]):
             found.append((f"npm run {hit[1]}", line.at))
@@ -128,36 +127,20 @@ def howto(intent: Intent) -> Plan:
     return f"I found no command to {verb} this: I looked at {looked}."
 
 
-_KEY = r"""^\s*(?:\[[\w.-]*?)?["']?"""
-_DEPENDENCIES = _KEY + r"(?:[\w.-]*dependenc(?:y|ies)[\w.-]*|[a-z_]*requires?)\b[\"']?\s*(?:[=:(\]]|$)"
 _MAIN = r"^if __name__ == .__main__.|^(?:func|def|int|(?:pub )?(?:async )?fn) main\(|static void main\("
-_BEGINS = rf"{_SCRIPTS}|{_KEY}(?:main|bin)[\"']\s*:"
-_FACTS = {  # how a question names it, and how the lines of manifests begin that say it
-    r"\blicen[cs]": _KEY + r"licen[cs]e",
-    r"\b(?:python|node|rust|go|minimum|support\w*|compatible)\b.*\bversions?\b|\bversions? of (?:python|node|rust|go)\b"
-    r"|\b(?:which|what) pythons?\b|\bedition\b": _KEY
-    + r"(?:requires-python|python_requires|rust-version|edition|engines|go )",
-    r"\bversion": _KEY + r"version\b",
-    r"\bauthors?\b|\bwrote\b|\bmaintain": _KEY + r"(?:author|maintainer|contributors)",
-    r"\b(?:homepage|urls?|website|repository|tracker)\b": _KEY + r"(?:homepage|repository|urls?|bugs)\b",
-    ENTRY: _BEGINS,
-    r"\bscripts\b": _SCRIPTS,
-    r"\bname\b|\b(?:called|named)$": _KEY + r"(?:name\b|module )",
-    r"": _DEPENDENCIES,
-}
 
 
 def manifest(intent: Intent) -> Plan:
     """Dependencies, version, license, author, where it starts: the lines of the manifests that say so."""
     files = yield from look(intent.path)
     said = intent.subject.lower()
-    keys = next(keys for asked, keys in _FACTS.items() if re.search(asked, said))
-    needed = [*files.blocks(_DEPENDENCIES), *filter(None, [files.lines(r"[\w.-]*requirements")])]
+    keys = next((keys for asked, keys in FACTS.items() if re.search(asked, said)), DEPENDENCIES)
+    needed = [*files.blocks(DEPENDENCIES), *filter(None, [files.lines(r"[\w.-]*requirements")])]
     inner = {line for block in needed for line in block}  # a version there is that of something else
-    found = needed if keys == _DEPENDENCIES else [block for block in files.blocks(keys) if block[0] not in inner]
+    found = needed if keys == DEPENDENCIES else [block for block in files.blocks(keys) if block[0] not in inner]
     kind = set(words.words(said)) - words.STOP - {"dependencies", "requirements"}
     found = [block for block in found if block and kind & set(words.words(f"{block[0].path} {block[0].text}"))] or found
-    if keys == _BEGINS:
+    if keys == BEGINS:
         (begun,) = yield [grep(_MAIN, head_limit=60)]
         found += filter(None, [[hit for hit in by_place(begun.hits)[:8] if not is_test(hit.path)]])
     if not found:

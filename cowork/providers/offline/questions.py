@@ -221,17 +221,32 @@ _GIT = (  # what only the history or the working tree can tell
     r"|.*\b(?:git \w+|working (?:tree|copy)|un-?committed|untracked|(?:un)?staged|commits?|committed|contributors?|HEAD"
     r"|history|branch(?:es)?|changed?|changes|modified|edited|touched|(?:latest|last|newest) (?:tag|release))\b)"
 )
-ENTRY = (
+_KEY = r"""^\s*(?:\[[\w.-]*?)?["']?"""
+SCRIPTS = r"""^\[.*scripts\]|^\s*["']?(?:console_|gui_)?scripts["']?\s*[=:]"""
+BEGINS = rf"{SCRIPTS}|{_KEY}(?:main|bin)[\"']\s*:"
+DEPENDENCIES = _KEY + r"(?:[\w.-]*dependenc(?:y|ies)[\w.-]*|[a-z_]*requires?)\b[\"']?\s*(?:[=:(\]]|$)"
+_ENTRY = (
     r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b"
     r"|\bexecutables?\b|\b(?:console|gui|command.?line) (?:scripts?|programs?|tools?)\b|\bbinar(?:y|ies)\b"
     r"|^(?:what|which|where)(?: is|'s) the main (?:file|function|module|script|program)$"
 )
-_FACTS = (  # what manifests say
-    r"^(?!where|how (?:does|do)\b|why|find|locate|run|explain|search|.*\b(?:function|class|method|file|code|tests)\b"
-    r"|.*--\w|.*\w\(\)).*(?:\bdependenc(?:y|ies)\b|\bdepends? on\b|\w+Dependencies\b|\brequirements\b|\bextras\b"
-    r"|\b(?:packages?|crates?|librar(?:y|ies)|modules?)\b.*\b(?:needs?|needed|requires?|required|uses?)\b|\bversions?\b"
-    r"|\blicen[cs]ed?\b|\bwho (?:wrote|maintains)\b|\bauthors?\b|\bmaintainers?\b|\bhomepage\b|\bedition\b"
-    r"|\b(?:which|what) pythons?\b|\bnpm scripts\b|\bname of (?:the|this) (?:package|project|crate|library)\b)"
+FACTS = {  # what manifests say: how a question names it, and how the lines begin that say it
+    r"\blicen[cs]ed?\b": _KEY + r"licen[cs]e",
+    r"\b(?:python|node|rust|go|minimum|support\w*|compatible)\b.*\bversions?\b|\bversions? of (?:python|node|rust|go)\b"
+    r"|\b(?:which|what) pythons?\b|\bedition\b": _KEY
+    + r"(?:requires-python|python_requires|rust-version|edition|engines|go )",
+    r"\bversions?\b": _KEY + r"version\b",
+    r"\bauthors?\b|\bwho (?:wrote|maintains)\b|\bmaintainers?\b": _KEY + r"(?:author|maintainer|contributors)",
+    r"\bhomepage\b": _KEY + r"(?:homepage|repository|urls?|bugs)\b",
+    _ENTRY: BEGINS,
+    r"\bnpm scripts\b": SCRIPTS,
+    r"\bname of (?:the|this) (?:package|project|crate|library)\b": _KEY + r"(?:name\b|module )",
+    r"\bdependenc(?:y|ies)\b|\bdepends? on\b|\w+Dependencies\b|\brequirements\b|\bextras\b"
+    r"|\b(?:packages?|crates?|librar(?:y|ies)|modules?)\b.*\b(?:need(?:s|ed)?|require[sd]?|uses?)\b": DEPENDENCIES,
+}
+_NO_FACT = (
+    r"where|how (?:does|do)\b|why|find|locate|run|explain|search|.*\b(?:function|class|method|file|code|tests)\b"
+    r"|.*--\w|.*\w\(\)"
 )
 _RUN_TESTS = (
     r"^(?:re-?run|run|execute|start)\b.*test|^(?:pytest|test (?:it|this|everything|\S+\.\w+)|make test)$"
@@ -262,8 +277,8 @@ _TABLE: tuple[tuple[str, Make], ...] = (
     (r"^(?:how (?:do|can|would|should|to) ?(?:i|we|you|one)?|how to|what(?:'s| is) the command to|which command)\s+"
      r"(?P<x>(?:run|start|launch|use|execute|build|compile|install|test|set ?up|deploy|lint|format|type.?check|try"
      r"|benchmark|develop|contribute)s?\b.*)", lambda t, h: Intent("howto", h["x"])),
-    (ENTRY, _whole("manifest")),
-    (_FACTS, _whole("manifest")),
+    (_ENTRY, _whole("manifest")),
+    (rf"^(?!{_NO_FACT}).*(?:{'|'.join(FACTS)})", _whole("manifest")),
     (r"^(?:(?:list|enumerate|name)(?: out)?(?: me)?|(?:what|which)(?=(?: \w+)? (?:files|classes|functions|methods"
      r"|targets|tests|modules|folders|definitions|packages|constants|enums|structs|traits|interfaces|fixtures|imports)\b))\s+"
      rf"{_X}", _list),

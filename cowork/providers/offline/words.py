@@ -196,11 +196,13 @@ _FOREIGN = re.compile(
 )
 
 
-def place_weight(path: str) -> int:
-    """How likely code at this path is what somebody asks about."""
+def place_weight(path: str, keywords: Sequence[str] = ()) -> float:
+    """How likely code at this path is what somebody asks about; more so if the path speaks of the keywords."""
     weights = ((_TESTS, 60), (_DOCS, 50), (_ASIDE, 15), (_FOREIGN, 80))
     weight = -sum(less for pattern, less in weights if pattern.search(path))
-    return weight - 25 * (family_of(path) not in languages.SOURCE) - min(path.count("/"), 6)
+    weight -= 25 * (family_of(path) not in languages.SOURCE) + min(path.count("/"), 6)
+    there = words(path.rpartition(".")[0] or path) if keywords else []
+    return weight + 4 * sum(max((affinity(word, part) for part in there), default=0.0) for word in keywords)
 
 
 def is_source(path: str) -> bool:
@@ -211,9 +213,9 @@ def is_test(path: str) -> bool:
     return bool(_TESTS.search(path))
 
 
-def by_place(lines: Iterable[Line]) -> list[Line]:
+def by_place(lines: Iterable[Line], keywords: Sequence[str] = ()) -> list[Line]:
     """Lines, those of the program first."""
-    return sorted(lines, key=lambda line: (-place_weight(line.path), line.path, line.number))
+    return sorted(lines, key=lambda line: (-place_weight(line.path, keywords), line.path, line.number))
 
 
 def likeliest(found: Iterable[Definition], question: str = "", hint: str = "") -> list[Definition]:
@@ -221,17 +223,11 @@ def likeliest(found: Iterable[Definition], question: str = "", hint: str = "") -
     said = keywords(question)
 
     def score(item: Definition) -> tuple[float, str, int]:
-        points: float = languages.WEIGHT[item.kind] + place_weight(item.path) + 4 * path_affinity(item.path, said)
+        points = languages.WEIGHT[item.kind] + place_weight(item.path, said)
         points += 40 * (item.kind in KINDS.get(hint, ())) + 8 * (item.indent == 0)
         return (-points, item.path, item.number)
 
     return sorted({d.at: d for d in found}.values(), key=score)
-
-
-def path_affinity(path: str, keywords: Sequence[str]) -> float:
-    """How many of the keywords a path speaks of."""
-    there = words(path.rpartition(".")[0] or path)
-    return sum(max((affinity(word, part) for part in there), default=0.0) for word in keywords)
 
 
 @frozen
