@@ -68,7 +68,7 @@ def show(
     settings = load(cwd=root, environ=os.environ, config_file=given.config_file, trusted=trusted, bare=given.bare)
     found = list(shown(settings, only_set=only_set))
     facts = {
-        name: {"value": value if value == "(hidden)" else settings.value(name), "origin": origin}
+        name: {"value": value if value == "(hidden)" else settings.values[name], "origin": origin}
         for name, value, origin in found
     }
     wide = max((len(name) for name, _, _ in found), default=0)
