@@ -6,13 +6,11 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from itertools import count
 from typing import Any
 
 from cowork.core.blocks import Json, as_object
 from cowork.core.format import one_line
-from cowork.core.frozen import frozen
 from cowork.mcp import protocol
 from cowork.mcp.protocol import LEGACY, MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone
 
@@ -33,20 +31,6 @@ _MODERN_META: Json = {  # what every request of the stateless revision carries
 Progress = Callable[[str], None]
 
 
-@frozen
-class ServerFacts:
-    """What a server said of itself."""
-
-    version: str  # of the protocol
-    name: str = ""
-    release: str = ""
-    instructions: str = ""
-    capabilities: Json = field(default_factory=dict)
-
-    def can(self, what: str) -> bool:
-        return isinstance(self.capabilities.get(what), dict)
-
-
 class McpClient:
     """One connected server."""
 
@@ -59,7 +43,7 @@ class McpClient:
         warn: Callable[[str], None] = lambda text: None,
         silence_s: float = 0.0,
     ) -> None:
-        self.facts = ServerFacts("")
+        self.facts: protocol.ServerFacts  # once it is connected
         self._channel, self._elicit, self._changed, self._warn = channel, elicit, changed, warn
         self._silence_s = silence_s or SILENCE_S
         self._tokens = count(1)
@@ -68,7 +52,7 @@ class McpClient:
         self._tasks = Background()
         channel.answer, channel.hear = self._serve, self._hear
 
-    async def connect(self, era: str = "") -> ServerFacts:
+    async def connect(self, era: str = "") -> protocol.ServerFacts:
         """Open the connection and agree on a version; `era` is the last one: `modern`, `legacy` or empty."""
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -208,7 +192,7 @@ class McpClient:
         finally:
             self._progress.pop(token, None)
 
-    async def _shake_hands(self, era: str) -> ServerFacts:
+    async def _shake_hands(self, era: str) -> protocol.ServerFacts:
         """The specification would probe a local server first; that wakes servers which are lazy, so it comes last."""
         ways = [self._discover, self._initialize]
         if era == "legacy" or (era != "modern" and not self._channel.remote):
@@ -227,14 +211,14 @@ class McpClient:
                 refusals.append(str(refusal))
         raise McpError(f"speaks no version of MCP that cowork knows ({'; '.join(refusals)})")
 
-    async def _agree(self, refusal: McpError) -> ServerFacts:
+    async def _agree(self, refusal: McpError) -> protocol.ServerFacts:
         supported = refusal.data.get("supported") if isinstance(refusal.data, dict) else None
         known = [v for v in (MODERN, *LEGACY) if isinstance(supported, list) and v in supported]
         if not known:
             raise McpError(f"speaks no version of MCP that cowork knows ({one_line(str(supported), 100)})")
         return await (self._discover() if known[0] == MODERN else self._initialize(known[0]))
 
-    async def _initialize(self, version: str = LEGACY[0]) -> ServerFacts:
+    async def _initialize(self, version: str = LEGACY[0]) -> protocol.ServerFacts:
         self._channel.version = ""
         params = {"protocolVersion": version, "capabilities": protocol.CAPABILITIES, "clientInfo": protocol.CLIENT_INFO}
         answer = await self._ask("initialize", params)
@@ -245,7 +229,7 @@ class McpClient:
         await self._channel.notify("notifications/initialized")
         return _facts(str(chosen), answer, answer.get("serverInfo"))
 
-    async def _discover(self) -> ServerFacts:
+    async def _discover(self) -> protocol.ServerFacts:
         self._channel.version = MODERN
         answer = await self._ask("server/discover", {})
         versions = answer.get("supportedVersions")
@@ -285,14 +269,12 @@ class McpClient:
                 return  # the server ended it in good order
 
 
-def _facts(version: str, answer: Json, info: Any) -> ServerFacts:
+def _facts(version: str, answer: Json, info: Any) -> protocol.ServerFacts:
     info, instructions = as_object(info), answer.get("instructions")
-    return ServerFacts(
-        version,
-        one_line(str(info.get("name") or ""), 80),
-        one_line(str(info.get("version") or ""), 80),
-        instructions if isinstance(instructions, str) else "",
-        as_object(answer.get("capabilities")),
+    name, release = (one_line(str(info.get(key) or ""), 80) for key in ("name", "version"))
+    said = instructions if isinstance(instructions, str) else ""
+    return protocol.ServerFacts(
+        version, name, release, said, as_object(answer.get("capabilities")), tools=[], prompts=[]
     )
 
 

@@ -13,6 +13,7 @@ from cowork import __version__
 from cowork.core import json_rpc
 from cowork.core.blocks import Json
 from cowork.core.format import one_line
+from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible_line
 from cowork.core.json_rpc import UNKNOWN_METHOD, Answer, Hear, Peer, RpcError
 
@@ -48,6 +49,22 @@ class SessionEnded(ServerGone):
 
 class LoginNeeded(McpError):
     """The server wants a person to log in first."""
+
+
+@frozen
+class ServerFacts:
+    """What a server said of itself and has."""
+
+    version: str  # of the protocol
+    name: str
+    release: str
+    instructions: str
+    capabilities: Json
+    tools: list[Json]
+    prompts: list[Json]
+
+    def can(self, what: str) -> bool:
+        return isinstance(self.capabilities.get(what), dict)
 
 
 class Channel(ABC):

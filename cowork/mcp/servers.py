@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -161,8 +162,7 @@ class Server:
         return client
 
     async def _learn(self, client: McpClient) -> None:
-        facts, tools, prompts = client.facts, await client.tools(), await client.prompts()
-        found = ServerLists(facts.version, facts.release, facts.instructions, tools, prompts, facts.can("resources"))
+        found = replace(client.facts, tools=await client.tools(), prompts=await client.prompts())
         before, self.known = self.known, found
         if before != found:
             self._ports.cache.put(self.entry, found)
@@ -222,35 +222,23 @@ class Servers(dict[str, Server]):
         await asyncio.gather(*(server.close() for server in self.values()))
 
 
-@frozen
-class ServerLists:
-    """What a server said it has."""
-
-    version: str  # of the protocol
-    release: str  # of the server
-    instructions: str
-    tools: list[Json]
-    prompts: list[Json]
-    resources: bool = False  # whether it has any
-
-
 class ListCache:
     """The lists of servers, so that a start offers their tools at once; a file each."""
 
     def __init__(self, folder: Path | None, environ: Mapping[str, str], write: Callable[[Path, str], None]) -> None:
         self._folder, self._path, self._write = folder, environ.get("PATH", os.defpath), write
 
-    def get(self, entry: ServerEntry) -> ServerLists | None:
+    def get(self, entry: ServerEntry) -> protocol.ServerFacts | None:
         if self._folder is None:
             return None
         try:
             file = self._file(entry)
             old = time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400
-            return None if old else ServerLists(**json.loads(file.read_bytes()))
+            return None if old else protocol.ServerFacts(**json.loads(file.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
-    def put(self, entry: ServerEntry, known: ServerLists) -> None:
+    def put(self, entry: ServerEntry, known: protocol.ServerFacts) -> None:
         if self._folder is not None:
             with contextlib.suppress(OSError):
                 self._write(self._file(entry), json.dumps(known.__dict__))

@@ -20,8 +20,8 @@ from cowork.core.workspace import Workspace
 from cowork.mcp import servers as module
 from cowork.mcp.content import result_content
 from cowork.mcp.entries import entry_of, fill
-from cowork.mcp.protocol import McpError, ServerGone
-from cowork.mcp.servers import ListCache, Server, ServerLists
+from cowork.mcp.protocol import McpError, ServerFacts, ServerGone
+from cowork.mcp.servers import ListCache, Server
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.carriers import BARE
 from tests.mcp.conftest import FAKE, Stage, children_of, raw_entry, until
@@ -148,9 +148,10 @@ def test_the_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
         path.write_text(text)
 
     cache, entry = ListCache(tmp_path, {}, write), entry_of("a", {"url": "http://x"}, "user")
-    cache.put(entry, ServerLists("2025-11-25", "1", "", [{"name": "t"}], []))
+    known = ServerFacts("2025-11-25", "x", "1", "", {}, [{"name": "t"}], [])
+    cache.put(entry, known)
     file = next(tmp_path.iterdir())
-    assert cache.get(entry) == ServerLists("2025-11-25", "1", "", [{"name": "t"}], [])
+    assert cache.get(entry) == known
     for bad in ("", "[]", json.dumps({"version": 1}), "{"):
         file.write_text(bad)
         assert cache.get(entry) is None

@@ -132,7 +132,7 @@ class McpRun:
         usable = self.usable()
         name, named, _ = typed.partition(":")
         if not named:
-            having = (name for name, server in usable.items() if server.known and server.known.resources)
+            having = (name for name, server in usable.items() if server.known and server.known.can("resources"))
             return [(f"{name}:", "resources of an MCP server") for name in having if name.startswith(typed)]
         try:
             found = await usable[name].resources() if name in usable else []
@@ -204,7 +204,7 @@ class McpRun:
         deferred = rest if many else []
         self._add(tool for server, tools in by_server.items() for tool in tools if tool not in deferred)
         self._add(deferred, deferred=True)
-        if any(server.known and server.known.resources for server in by_server) or late:
+        if any(server.known and server.known.can("resources") for server in by_server) or late:
             self._add(resource_tools(self.usable))
         if deferred or late:
             self._add_search([server.name for server in late])

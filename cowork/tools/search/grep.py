@@ -223,12 +223,10 @@ def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_n
 def _rows(found: GrepOutput, *, line_numbers: bool) -> Iterator[tuple[str, str]]:
     """The result as (path, what stands after it), in an order that does not depend on rg's threads."""
     names = sorted(found.files)
-    if found.mode == "files_with_matches":
-        yield from ((rg.spelled(_name(name)), "") for name in names)
-        return
-    if found.mode == "count":
-        names.sort(key=lambda name: -found.files[name][0][0])
-        yield from ((rg.spelled(_name(name)), f":{found.files[name][0][0]}") for name in names)
+    if found.mode != "content":
+        counts = {name: sum(number for number, _, _ in found.files[name]) for name in names}
+        names.sort(key=lambda name: -counts[name])
+        yield from ((rg.spelled(_name(name)), f":{counts[name]}" if counts[name] else "") for name in names)
         return
     last = 0
     for i, name in enumerate(names):

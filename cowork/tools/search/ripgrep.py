@@ -191,6 +191,10 @@ def _reason(text: str) -> str:
 
 _MAX_GLOB = 4_096
 _MAGIC = re.compile(r"[*?\[\]{}\\]")
+_TOKEN = re.compile(
+    r"(?:(?<=[/{,])|^)\*\*/|\*\*|\[(?P<negated>[!^]?+)(?P<members>.[^]]*)\]|\\(?P<escaped>.)|.", re.DOTALL
+)
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 @frozen
@@ -251,35 +255,21 @@ def translate(glob: str) -> str:
     """The regular expression of a glob: `*` and `?` stay within a folder, `**` does not, `{a,b}` is either."""
     if len(glob) > _MAX_GLOB:
         raise ValueError(f"a glob has at most {_MAX_GLOB:,} characters")
-    out, i, depth = "", 0, 0
-    while i < len(glob):
-        char = glob[i]
-        if glob.startswith("**", i):
-            end = i + 2
-            whole = (i == 0 or glob[i - 1] in "/{,") and (end == len(glob) or glob[end] in "/},")
-            if whole and glob.startswith("/", end):
-                out, i = out + "(?:.*/)?", end + 1
-            else:
-                out, i = out + ".*", end
-            continue
-        first = i + 2 if glob[i + 1 : i + 2] in ("!", "^") else i + 1
-        close = glob.find("]", first + 1)
-        if char == "[" and close > 0:
-            body = re.escape(glob[first:close]).replace(r"\-", "-")
-            out, i = out + f"[{'^' if first == i + 2 else ''}{body}]", close + 1
-            continue
-        if char == "\\" and i + 1 < len(glob):
-            i += 1
-            out += re.escape(glob[i])
-        elif char == "{":
-            depth, out = depth + 1, out + "(?:"
-        elif char == "}" and depth:
-            depth, out = depth - 1, out + ")"
-        elif char == "," and depth:
+    out, depth = "", 0
+    for token in _TOKEN.finditer(glob):
+        text, negated, members, escaped = token.group(0, "negated", "members", "escaped")
+        if members:
+            body = re.escape(members).replace(r"\-", "-")
+            out += f"[{'^' if negated else ''}{body}]"
+        elif escaped:
+            out += re.escape(escaped)
+        elif text == "{" or (text == "}" and depth):
+            out += "(?:" if text == "{" else ")"
+            depth += 1 if text == "{" else -1
+        elif text == "," and depth:
             out += "|"
         else:
-            out += {"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char)
-        i += 1
+            out += _WILD.get(text) or re.escape(text)
     if depth:
         raise ValueError(f"error parsing glob '{glob}': unclosed alternate group; missing '}}'")
     return out
