@@ -120,7 +120,13 @@ def problems(schema: Any, value: object, place: Place = ()) -> Iterator[Problem]
     if "anyOf" in schema:
         yield from _of_any([list(problems(kind, value, place)) for kind in schema["anyOf"]], place)
     if isinstance(value, dict):
-        yield from _members(schema, value, place)
+        properties = schema.get("properties", {})
+        yield from (((*place, name), "missing") for name in schema.get("required", ()) if name not in value)
+        for name, inner in value.items():
+            if name not in properties and schema.get("additionalProperties") is False:
+                yield (*place, name), _unknown(name, list(properties))
+            else:
+                yield from problems(properties.get(name), inner, (*place, name))
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from problems(schema.get("items"), item, (*place, number))
@@ -135,16 +141,6 @@ def _of_any(found: list[list[Problem]], place: Place) -> Iterator[Problem]:
         yield from inside[0]
     else:
         yield place, ", or ".join(dict.fromkeys(problems[0][1].partition(", got")[0] for problems in found))
-
-
-def _members(schema: Json, value: Json, place: Place) -> Iterator[Problem]:
-    properties = schema.get("properties", {})
-    yield from (((*place, name), "missing") for name in schema.get("required", ()) if name not in value)
-    for name, inner in value.items():
-        if name not in properties and schema.get("additionalProperties") is False:
-            yield (*place, name), _unknown(name, list(properties))
-        else:
-            yield from problems(properties.get(name), inner, (*place, name))
 
 
 def _foreign(schema: object) -> bool:

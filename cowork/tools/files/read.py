@@ -165,12 +165,8 @@ def _lines(shown: str, taken: Window, limit: int, size: int, encoding: str, abou
     )
     text = "\n".join(numbered) + ("\n\n[" + " ".join(notes) + "]" if notes else "")
     count = len(taken.lines)
-    data: Json = {
-        "path": shown,
-        "offset": taken.first,
-        "lines": count,
-        "total_lines": taken.total if taken.ended else None,
-    }
+    total = taken.total if taken.ended else None
+    data: Json = {"path": shown, "offset": taken.first, "lines": count, "total_lines": total}
     data |= {"truncated": cut or clipped, "encoding": encoding, "bytes": size}
     display = _display("1 line" if count == 1 else f"{count} lines")
     return (partial if cut or clipped else ok)(text, display=display, **data)
