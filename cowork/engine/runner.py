@@ -87,7 +87,7 @@ class Runner:
         if self._prepare:
             await self._prepare()
             self._prepare = None
-        calls = [self.tools.carried(call) for call in calls]
+        calls = [self.tools.carried_call(call) for call in calls]
         records: list[ToolRecord] = []
         while len(records) < len(calls):
             group = self._next_group(calls[len(records) :])

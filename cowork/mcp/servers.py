@@ -145,7 +145,7 @@ class Server:
         client = McpClient(
             channel,
             elicit=self._ask,
-            changed=self._changed,
+            changed=self._on_change,
             warn=lambda text: self._ports.notice(f"MCP server {self.name}: {text}", "warning"),
             silence_s=self.entry.timeout or 0.0,
         )
@@ -156,7 +156,7 @@ class Server:
         except BaseException:
             await client.aclose()
             raise
-        channel.on_close = self._crashed
+        channel.on_close = self._on_crash
         self._client, self.state = client, "ready"
         await client.follow()
         return client
@@ -171,7 +171,7 @@ class Server:
     async def _ask(self, params: Json) -> Json:
         return await self.elicits[-1](params) if self.elicits else {"action": "decline"}
 
-    def _changed(self, what: str) -> None:
+    def _on_change(self, what: str) -> None:
         async def learn(client: McpClient) -> None:
             with contextlib.suppress(McpError):  # the next call tells what is wrong
                 await self._learn(client)
@@ -180,7 +180,7 @@ class Server:
         if what in ("tools", "prompts") and self._client:
             self._background.start(learn(self._client))
 
-    def _crashed(self, gone: ServerGone) -> None:
+    def _on_crash(self, gone: ServerGone) -> None:
         client, self._client = self._client, None
         if client is None:
             return

@@ -72,7 +72,7 @@ class NoHold:
     def release(self) -> None: ...
 
 
-def unwrapped(argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[str]:
+def leave_unwrapped(argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[str]:
     """No sandbox."""
     return argv
 
@@ -91,7 +91,7 @@ class TreeState:
     scratch: Path  # full outputs go here; the model may Read them
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
     call_environ: Callable[[str, str], Mapping[str, str]] = lambda agent, call: {}  # what one call's commands get too
-    wrap: Wrap = unwrapped  # the sandbox
+    wrap: Wrap = leave_unwrapped  # the sandbox
     wrap_server: Callable[..., Sequence[str]] | None = None  # the same for what runs as long as we do
     hold: Callable[[Path], Hold] = NoHold  # what the sandbox keeps from a command that starts in this folder
     explain: Callable[[str, str, Path, BoxName], list[str]] = lambda output, command, cwd, box: []  # what a box did

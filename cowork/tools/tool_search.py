@@ -41,7 +41,7 @@ async def tool_search(
     return ok("Call these with CallTool.\n\n" + "\n\n".join(texts), tools=[tool.name for tool in found])
 
 
-def _carried(args: Mapping[str, Any]) -> tuple[str, Json]:
+def _target(args: Mapping[str, Any]) -> tuple[str, Json]:
     name, arguments = args.get("name"), args.get("arguments", {})
     if isinstance(arguments, str):  # some models write JSON in JSON
         try:
@@ -65,7 +65,7 @@ def search_tools(about: str, calls: str, deferred: Sequence[Tool], later: Iterab
     waiting = f"\nStill starting: {', '.join(later)}." if later else ""
     return [
         replace(tool_search, description=f"{about}\n{catalogue(deferred)}{waiting}".rstrip()),
-        replace(call_tool, description=calls, carries=_carried),
+        replace(call_tool, description=calls, carries=_target),
     ]
 
 

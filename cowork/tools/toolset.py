@@ -105,7 +105,7 @@ class ToolSet(Mapping[str, Tool]):
             self._specs = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in told)
         return self._specs
 
-    def carried(self, call: ToolUse) -> ToolUse:
+    def carried_call(self, call: ToolUse) -> ToolUse:
         """The call that a call stands for, where its tool only carries those of others."""
         tool = self.get(call.name)
         name, args = tool.carries(call.input) if tool and tool.carries and not call.malformed else ("", {})

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from cowork.tools.files.match import Meant, meant
+from cowork.tools.files.match import Guess, guess
 
 CASES = 300_000 if os.environ.get("COWORK_SOAK") else 6_000
 FOLDED = str.maketrans("‘’‚‛“”„‟", "''''\"\"\"\"")
@@ -27,7 +27,7 @@ def places(text: str, wanted: str) -> list[int]:
     return [at for at in range(len(text)) if text.startswith(wanted, at)]
 
 
-def by_numbers(text: str, wanted: str, new: str, got: Meant) -> None:
+def by_numbers(text: str, wanted: str, new: str, got: Guess) -> None:
     assert got.old == re.sub(r"^ *\d+\t", "", wanted, flags=re.M)
     assert all(re.match(r" *\d+\t", line) for line in wanted.split("\n") if line.strip())
     (at,) = places(text, got.old)
@@ -35,7 +35,7 @@ def by_numbers(text: str, wanted: str, new: str, got: Meant) -> None:
     assert got.new in (new, re.sub(r"^ *\d+\t", "", new, flags=re.M))
 
 
-def by_quotes(text: str, wanted: str, new: str, got: Meant) -> None:
+def by_quotes(text: str, wanted: str, new: str, got: Guess) -> None:
     assert got.old.translate(FOLDED) == wanted.translate(FOLDED)
     assert places(text.translate(FOLDED), wanted.translate(FOLDED)) == places(text, got.old)
     assert got.new.translate(FOLDED) == new.translate(FOLDED)
@@ -43,7 +43,7 @@ def by_quotes(text: str, wanted: str, new: str, got: Meant) -> None:
         assert not set(got.new) & set(wanted) & set("‘’“”")
 
 
-def by_line_ends(text: str, wanted: str, new: str, got: Meant) -> None:
+def by_line_ends(text: str, wanted: str, new: str, got: Guess) -> None:
     lines = wanted.split("\n")
     sought = [line.rstrip(" \t") for line in lines[:-1]]
     starts = []
@@ -74,7 +74,7 @@ def test_what_is_accepted_is_the_only_place_and_differs_only_as_announced(kind: 
     accepted = 0
     for _ in range(CASES):
         text, wanted, new = (made(random_, PIECES[kind], most) for most in (14, 6, 6))
-        if wanted in text or not (got := meant(text, wanted, new)):
+        if wanted in text or not (got := guess(text, wanted, new)):
             continue
         accepted += 1
         announced = "numbers" if "numbers" in got.slip else "quotes" if "quotes" in got.slip else "ends"
@@ -83,22 +83,22 @@ def test_what_is_accepted_is_the_only_place_and_differs_only_as_announced(kind: 
 
 
 def test_new_quotes_follow_those_that_were_matched() -> None:
-    got = meant('print("a")\n', "print(“a”)", "print(“a”, “b”, ‘c’)")
+    got = guess('print("a")\n', "print(“a”)", "print(“a”, “b”, ‘c’)")
     assert got is not None
     assert got.new == 'print("a", "b", ‘c’)'  # of ‘ nothing is known
-    assert meant("say “a”\n", 'say "a"', 'say "a" or "b"') is None  # opening or closing?
+    assert guess("say “a”\n", 'say "a"', 'say "a" or "b"') is None  # opening or closing?
 
 
 def test_a_number_is_no_column_of_a_table() -> None:
-    assert meant("6\tfoo\n7\tbar\n", "5\tfoo", "5\tbaz") is None
+    assert guess("6\tfoo\n7\tbar\n", "5\tfoo", "5\tbaz") is None
 
 
 def test_a_blank_line_is_not_the_end_of_a_line_with_words() -> None:
-    assert meant("bar\nfoo\n", "  \nfoo", "baz") is None
-    got = meant("bar\n\nfoo\n", "  \nfoo", "baz")
+    assert guess("bar\nfoo\n", "  \nfoo", "baz") is None
+    got = guess("bar\n\nfoo\n", "  \nfoo", "baz")
     assert got is not None
     assert (got.old, got.new) == ("\nfoo", "baz")
 
 
 def test_a_place_that_is_found_twice_once_it_is_spelled_right_is_none() -> None:
-    assert meant("ba\nb", "b ", "c") is None  # replace_all would change both
+    assert guess("ba\nb", "b ", "c") is None  # replace_all would change both

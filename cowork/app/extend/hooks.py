@@ -25,7 +25,7 @@ from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent
 from cowork.permissions import Permissions
 from cowork.sessions.log.writer import SessionLog
-from cowork.tools.base import AgentState, NoHold, ToolContext, TreeState, unwrapped
+from cowork.tools.base import AgentState, NoHold, ToolContext, TreeState, leave_unwrapped
 
 with later(__name__):
     from cowork.app.project import Project
@@ -166,7 +166,7 @@ def launcher(tree: TreeState, workspace: Workspace) -> Launch:
 
 def unboxed(tree: TreeState, **changes: Any) -> TreeState:
     """The same for programs that run with the person's own rights."""
-    return replace(tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: [], **changes)
+    return replace(tree, wrap=leave_unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: [], **changes)
 
 
 def _script(line: str, files: list[Path]) -> str:

@@ -44,9 +44,9 @@ def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int 
         lines.append(f"@@ -{places[0]} +{places[1]} @@")
         for tag, i1, i2, j1, j2 in hunk:
             if tag == "equal":
-                lines += _marked(" ", a[i1:i2])
+                lines += _mark(" ", a[i1:i2])
                 continue
-            lines += _marked("-", a[i1:i2]) + _marked("+", b[j1:j2])
+            lines += _mark("-", a[i1:i2]) + _mark("+", b[j1:j2])
             added, removed = added + j2 - j1, removed + i2 - i1
     if len(lines) > max_lines:
         lines = [*lines[:max_lines], f"… {len(lines) - max_lines} more lines of diff"]
@@ -90,7 +90,7 @@ def common_ends(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:
     return head, next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
 
 
-def _marked(sign: str, lines: Sequence[str]) -> list[str]:
+def _mark(sign: str, lines: Sequence[str]) -> list[str]:
     out: list[str] = []
     for line in lines:
         body, _, note = line.partition("\n")

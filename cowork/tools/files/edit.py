@@ -186,7 +186,7 @@ def _edit_once(shown: str, text: str, change: Mapping[str, Any]) -> tuple[str, m
         raise ToolError("INVALID_PARAM", f"{said}(line endings are kept as the file has them).")
     found = match.find(text, wanted)
     if not found.count:
-        guess = match.meant(match.plain(text), wanted, new)
+        guess = match.guess(match.plain(text), wanted, new)
         if guess is None:
             raise _no_match(shown, printable(match.plain(text)), wanted)
         wanted, new, slip = guess.old, guess.new, guess.slip

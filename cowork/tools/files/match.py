@@ -54,7 +54,7 @@ def replace(text: str, wanted: str, new: str) -> tuple[str, Occurrences]:
     places: list[int] = []
     at = 0
     for found in _pattern(wanted).finditer(text):
-        out += [text[at : found.start()], _styled(text, found, wanted, new)]
+        out += [text[at : found.start()], _restyle(text, found, wanted, new)]
         at = found.end()
         places.append(found.start())
     return "".join([*out, text[at:]]), Occurrences(len(places), _line_numbers(text, places[:MAX_SHOWN]))
@@ -73,7 +73,7 @@ def _line_numbers(text: str, places: list[int]) -> list[int]:
     return [text.count("\n", 0, place) + 1 for place in places]
 
 
-def _styled(text: str, found: re.Match[str], wanted: str, new: str) -> str:
+def _restyle(text: str, found: re.Match[str], wanted: str, new: str) -> str:
     """New text with the newlines of what it replaces, one by one; beyond those, of its surroundings."""
     lines = new.split("\n")
     if len(lines) == 1 or "\r\n" not in text:
@@ -97,7 +97,7 @@ def _styled(text: str, found: re.Match[str], wanted: str, new: str) -> str:
 
 
 @frozen
-class Meant:
+class Guess:
     """What an edit meant: the text as the file has it, the new text to go with it, and the slip in words."""
 
     old: str
@@ -105,24 +105,24 @@ class Meant:
     slip: str
 
 
-def meant(text: str, wanted: str, new: str) -> Meant | None:
+def guess(text: str, wanted: str, new: str) -> Guess | None:
     """The one thing an edit can mean whose `wanted` text does not occur; None when that is not certain."""
-    guess = _without_numbers(text, wanted, new) or _quotes(text, wanted, new) or _line_ends(text, wanted, new)
-    return guess if guess and _once(text, guess.old) else None
+    found = _without_numbers(text, wanted, new) or _quotes(text, wanted, new) or _line_ends(text, wanted, new)
+    return found if found and _once(text, found.old) else None
 
 
-def _without_numbers(text: str, wanted: str, new: str) -> Meant | None:
+def _without_numbers(text: str, wanted: str, new: str) -> Guess | None:
     """Both texts without the numbers Read puts before lines; the new one has them on every line or on none."""
-    old, after = _stripped(wanted), _stripped(new)
+    old, after = _strip_numbers(wanted), _strip_numbers(new)
     if old is None or not old.strip() or (after is None and any(map(_NUMBERED.match, new.split("\n")))):
         return None
     # A number stands at the start of a line: elsewhere it is a column of the file, and another one than was named.
     if not f"\n{text}".count(f"\n{old}"):
         return None
-    return Meant(old, new if after is None else after, "the line numbers in old_string were left out")
+    return Guess(old, new if after is None else after, "the line numbers in old_string were left out")
 
 
-def _stripped(text: str) -> str | None:
+def _strip_numbers(text: str) -> str | None:
     """The text without the numbers of its lines; None unless every line that is not blank has one."""
     lines = text.split("\n")
     numbers = [_NUMBERED.match(line) for line in lines]
@@ -131,7 +131,7 @@ def _stripped(text: str) -> str | None:
     return "\n".join(_NUMBERED.sub("", line, count=1) for line in lines)
 
 
-def _quotes(text: str, wanted: str, new: str) -> Meant | None:
+def _quotes(text: str, wanted: str, new: str) -> Guess | None:
     """Quotes of another kind; where the new text repeats the old, the file keeps its own, and the rest follows suit."""
     if len(wanted) > MAX_CARRIED or len(new) > MAX_CARRIED:
         return None
@@ -150,10 +150,10 @@ def _quotes(text: str, wanted: str, new: str) -> Meant | None:
         if any(len(kinds.get(char, "")) > 1 for char in added):
             return None  # opening or closing: nobody can tell
         kept.append(old[i1:i2] if tag == "equal" else "".join(min(kinds.get(char, char)) for char in added))
-    return Meant(old, "".join(kept), "old_string was matched with the kind of quotes the file has")
+    return Guess(old, "".join(kept), "old_string was matched with the kind of quotes the file has")
 
 
-def _line_ends(text: str, wanted: str, new: str) -> Meant | None:
+def _line_ends(text: str, wanted: str, new: str) -> Guess | None:
     """Spaces and tabs at the ends of lines; lines the new text repeats stay as the file has them."""
     lines = wanted.split("\n")
     if not wanted.strip() or len(wanted) > MAX_CARRIED:
@@ -169,7 +169,7 @@ def _line_ends(text: str, wanted: str, new: str) -> Meant | None:
     there, after = found[0].split("\n"), new.split("\n")
     codes = SequenceMatcher(None, lines, after, autojunk=False).get_opcodes()
     kept = [part for tag, i1, i2, j1, j2 in codes for part in (there[i1:i2] if tag == "equal" else after[j1:j2])]
-    return Meant(found[0], "\n".join(kept), "whitespace at the ends of lines was matched as the file has it")
+    return Guess(found[0], "\n".join(kept), "whitespace at the ends of lines was matched as the file has it")
 
 
 def _once(text: str, wanted: str) -> bool:

@@ -43,12 +43,12 @@ async def glob(
     path: Annotated[str, "Folder to look in"] = ".",
 ) -> ToolRecord:
     plan = rg.plan_glob(pattern)
-    place = rg.existing(ctx, path or ".")
+    place = rg.require_path(ctx, path or ".")
     if not place.is_dir():
-        raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is a file. Give its folder as path.")
+        raise ToolError("INVALID_PARAM", f"{rg.path_label(ctx, place)} is a file. Give its folder as path.")
     folder = ctx.resolve(os.path.join(path or ".", plan.prefix))
     if not folder.is_dir():
-        nothing = f"No files match {rg.spelled(pattern)}: {rg.called(ctx, folder)} is not a folder."
+        nothing = f"No files match {rg.printable_name(pattern)}: {rg.path_label(ctx, folder)} is not a folder."
         return ok(nothing, paths=[], total=0, truncated=False)
     found: list[str] = []
     rest = b""
@@ -75,7 +75,7 @@ async def glob(
         if len(paths) >= SHOWN:
             break
         if rg.may_read(ctx, folder / name):
-            paths.append(rg.called(ctx, folder / name))
+            paths.append(rg.path_label(ctx, folder / name))
         else:
             total -= 1
     return _glob_record(pattern, folder, paths, total, outcome.notes(), whole=whole)
@@ -95,8 +95,8 @@ def _glob_record(
         hint = "Hidden files count; ignored ones do not. Try **/ in front, or Grep."
         name = pattern.rstrip("/").rpartition("/")[2]
         if len(name) < 256 and os.path.isdir(folder / name):
-            hint = f"It is a folder: LS shows it, {rg.spelled(pattern).rstrip('/')}/** finds its files."
-        text = "\n".join([f"No files match {rg.spelled(pattern)}. {hint}", *notes])
+            hint = f"It is a folder: LS shows it, {rg.printable_name(pattern).rstrip('/')}/** finds its files."
+        text = "\n".join([f"No files match {rg.printable_name(pattern)}. {hint}", *notes])
     display: Json = {"kind": "files", "paths": paths[:_SHOWN_TO_PEOPLE], "total": total, "summary": summary}
     truncated = total > len(paths) or not whole
     return (partial if notes else ok)(text, display=display, paths=paths, total=total, truncated=truncated)
@@ -108,15 +108,15 @@ async def ls(
     path: Annotated[str, "Folder"] = ".",
     ignore: Annotated[list[str] | None, "Globs to leave out"] = None,
 ) -> ToolRecord:
-    place = rg.existing(ctx, path or ".")
+    place = rg.require_path(ctx, path or ".")
     if not place.is_dir():
-        raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is a file. Read it, or LS its folder.")
+        raise ToolError("INVALID_PARAM", f"{rg.path_label(ctx, place)} is a file. Read it, or LS its folder.")
     tree = FolderTree(ctx, place, ignore or ())
     outcome = await rg.run(["--files", *(f"-g!{glob}" for glob in ignore or ())], "./", place, tree.take)
     try:
         ignored = tree.open("", LINES, LINES + 1)
     except OSError as error:
-        raise ToolError("ACCESS_DENIED", f"{rg.called(ctx, place)} cannot be listed: {error.strerror}.") from error
+        raise ToolError("ACCESS_DENIED", f"{rg.path_label(ctx, place)} cannot be listed: {error.strerror}.") from error
     await tree.unfold()
     return _tree_record(ctx, tree, ignored, outcome)
 
@@ -168,12 +168,12 @@ class FolderTree:
         ignored: list[str] = []
         with os.scandir(self.place / folder) as found:
             for entry in sorted(found, key=lambda e: e.name):
-                inner, name = folder + entry.name, rg.spelled(entry.name)
+                inner, name = folder + entry.name, rg.printable_name(entry.name)
                 if any(fnmatch(inner, glob) or fnmatch(entry.name, glob) for glob in self._left_out):
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if entry.is_symlink():
-                    files.append((f"{name} -> {rg.spelled(os.readlink(entry.path))}", ""))
+                    files.append((f"{name} -> {rg.printable_name(os.readlink(entry.path))}", ""))
                 elif is_folder and (self.counts[f"{inner}/"] or _is_empty(entry.path)):
                     folders.append((f"{name}/", f"{inner}/"))
                 elif inner in self.files and rg.may_read(self._ctx, Path(entry.path)):
@@ -213,7 +213,7 @@ def _tree_record(ctx: ToolContext, tree: FolderTree, ignored: list[str], outcome
         notes.append(f"More than {_MOST_FILES:,} files: LS a folder further down.")
     if "" in tree.hidden:
         notes.append(f"{tree.hidden['']:,} more entries here; Glob finds them by name.")
-    head = f"{rg.called(ctx, tree.place)}/: {plural(total, 'file')} in {plural(len(tree.counts) + 1, 'folder')}"
+    head = f"{rg.path_label(ctx, tree.place)}/: {plural(total, 'file')} in {plural(len(tree.counts) + 1, 'folder')}"
     more = f" and {len(ignored) - _MOST_IGNORED} more" if len(ignored) > _MOST_IGNORED else ""
     left = [f"Ignored: {', '.join(ignored[:_MOST_IGNORED])}{more}"] if ignored else []
     text = "\n".join([head, *(lines or ["(empty)"]), *left, *notes])

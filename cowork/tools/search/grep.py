@@ -94,8 +94,10 @@ async def grep(
         outcome = await rg.run(["--mmap", *options], where.base or "./", ctx.state.cwd, found.take)
     if found.total or found.binary:
         return _record(found, outcome, head_limit or _MOST_RESULTS, line_numbers=line_numbers)
-    kept = ", ".join(rg.spelled(part) for part in (glob, type) if part)
-    nothing = rg.spelled(f"No matches in {where.base}" if where.base else "No matches") + (f" ({kept})" if kept else "")
+    kept = ", ".join(rg.printable_name(part) for part in (glob, type) if part)
+    nothing = rg.printable_name(f"No matches in {where.base}" if where.base else "No matches") + (
+        f" ({kept})" if kept else ""
+    )
     hint = "" if multiline else await _hint(ctx, where, pattern, options, ignore_case=ignore_case)
     notes = outcome.notes()
     display: Json = {"kind": "matches", "lines": [], "total": 0, "files": 0, "summary": "No matches"}
@@ -114,7 +116,7 @@ async def _hint(ctx: ToolContext, where: Where, pattern: str, options: list[str]
     await rg.run(asked, where.base or "./", ctx.state.cwd, found.take, seconds=_HINT_SECONDS)
     if not found.total:
         return ""
-    there = rg.spelled(_name(min(found.files)))
+    there = rg.printable_name(_name(min(found.files)))
     how = "with its special characters escaped" if literal else "with -i"
     return f"It would match {how}, first in {there}."
 
@@ -179,9 +181,9 @@ def _name(raw: bytes) -> str:
 
 
 def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
-    place = rg.existing(ctx, path)
+    place = rg.require_path(ctx, path)
     if not place.is_dir() and not place.is_file():  # a pipe or a device would keep us waiting
-        raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is neither a file nor a folder.")
+        raise ToolError("INVALID_PARAM", f"{rg.path_label(ctx, place)} is neither a file nor a folder.")
     given = [part for part in rg.split_glob(glob, ", \t") if part]
     options = [*(f"-g{part}" for part in given if part.startswith("!")), *([f"-t{kind}"] if kind else [])]
     plans = [rg.plan_glob(part) for part in given if not part.startswith("!")] if place.is_dir() else []
@@ -189,10 +191,10 @@ def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
     if len(plans) == 1:
         start = place / plans[0].prefix
         if not start.is_dir() or not start.resolve().is_relative_to(place):
-            raise ToolError("NOT_FOUND", f"glob: there is no folder {plans[0].prefix} in {rg.called(ctx, place)}.")
+            raise ToolError("NOT_FOUND", f"glob: there is no folder {plans[0].prefix} in {rg.path_label(ctx, place)}.")
     if not kind:
         options += rg.name_options([plan.name for plan in plans])
-    base, shown = (name if (name := rg.shown(ctx, path)) != "." else "" for path in (start, place))
+    base, shown = (name if (name := rg.relative_name(ctx, path)) != "." else "" for path in (start, place))
     return Where(options, base, shown, plans)
 
 
@@ -211,7 +213,7 @@ def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_n
     summary = f"{total} match{'es' if found.total != 1 else ''} in {plural(files, 'file')}"
     if found.mode == "files_with_matches":
         summary = f"{total} file{'s' if found.total != 1 else ''}"
-    shown = _grouped(rows[:limit]) if line_numbers else head
+    shown = _group(rows[:limit]) if line_numbers else head
     text = "\n".join([*shown, *([""] if head else []), f"{summary}.", *notes])
     display: Json = {"kind": "matches", "lines": head[:_SHOWN_TO_PEOPLE], "total": found.total, "files": files}
     display["summary"] = summary
@@ -226,11 +228,11 @@ def _rows(found: GrepOutput, *, line_numbers: bool) -> Iterator[tuple[str, str]]
     if found.mode != "content":
         counts = {name: sum(number for number, _, _ in found.files[name]) for name in names}
         names.sort(key=lambda name: -counts[name])
-        yield from ((rg.spelled(_name(name)), f":{counts[name]}" if counts[name] else "") for name in names)
+        yield from ((rg.printable_name(_name(name)), f":{counts[name]}" if counts[name] else "") for name in names)
         return
     last = 0
     for i, name in enumerate(names):
-        shown = rg.spelled(_name(name))
+        shown = rg.printable_name(_name(name))
         for j, (number, hit, raw) in enumerate(found.files[name]):
             if found.context and (i or j) and (j == 0 or number != last + 1):
                 yield "", "--"
@@ -240,7 +242,7 @@ def _rows(found: GrepOutput, *, line_numbers: bool) -> Iterator[tuple[str, str]]
             yield shown, f"{mark}{f'{number}{mark}' if line_numbers else ''}{text}"
 
 
-def _grouped(rows: Sequence[tuple[str, str]]) -> list[str]:
+def _group(rows: Sequence[tuple[str, str]]) -> list[str]:
     """The rows as text; several of one file stand under its name, as in `rg --heading`: paths are half of a result."""
     out: list[str] = []
     lines = Counter(path for path, _ in rows)

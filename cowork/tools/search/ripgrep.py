@@ -102,7 +102,7 @@ async def run(
             await process.stdout.read()  # or some versions of asyncio wait for ever
             await process.wait()
     text = (await complaint).decode("utf-8", "replace").strip()
-    named = [spelled(os.path.relpath(pipe, cwd)) for pipe in pipes.found]
+    named = [printable_name(os.path.relpath(pipe, cwd)) for pipe in pipes.found]
     outcome = RipgrepOutcome(process.returncode or 0, text, stopped, seconds, named)
     if text and not stopped and not outcome.out_of_memory:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
@@ -116,7 +116,7 @@ async def _feed(pipes: IgnorePipes) -> None:
         await asyncio.to_thread(pipes.feed)
 
 
-async def matching(pattern: str, text: bytes) -> str:
+async def filter_lines(pattern: str, text: bytes) -> str:
     """The lines of a text that match, found outside this process so that no pattern can hold it up."""
     arguments = [*_BASE, "--color=never", "--engine=auto", "--text", f"-e{pattern}", "--", "-"]
     process = await _start(arguments, Path("/"), stdin=asyncio.subprocess.PIPE)
@@ -133,17 +133,17 @@ async def matching(pattern: str, text: bytes) -> str:
     return out.decode("utf-8", "replace")
 
 
-def shown(ctx: ToolContext, path: Path) -> str:
+def relative_name(ctx: ToolContext, path: Path) -> str:
     """A path the way other tools take it back: relative to the working directory where it lies below, else whole."""
     return str(path.relative_to(ctx.state.cwd)) if path.is_relative_to(ctx.state.cwd) else str(path)
 
 
-def called(ctx: ToolContext, path: Path) -> str:
+def path_label(ctx: ToolContext, path: Path) -> str:
     """The same, as it may stand in a sentence."""
-    return spelled(shown(ctx, path))
+    return printable_name(relative_name(ctx, path))
 
 
-def spelled(name: str) -> str:
+def printable_name(name: str) -> str:
     """A file name as text that can be printed and stored, whatever bytes it holds."""
     return plain(name.encode("utf-8", "backslashreplace").decode()).replace("\n", "\\n")
 
@@ -153,7 +153,7 @@ def may_read(ctx: ToolContext, path: Path) -> bool:
     return ctx.tree.may_read is None or ctx.tree.may_read(path)
 
 
-def existing(ctx: ToolContext, given: str) -> Path:
+def require_path(ctx: ToolContext, given: str) -> Path:
     """The resolved path, or NOT_FOUND with the nearest names."""
     path = ctx.resolve(given)
     if not os.path.lexists(path):

@@ -247,7 +247,7 @@ async def _news(job: jobs.RunningCommand, pattern: str) -> tuple[str, int]:
     data = capture.read(job.position + skipped, most)
     text = data.decode("utf-8", "replace")
     if pattern and data:
-        text = await rg.matching(pattern, data)
+        text = await rg.filter_lines(pattern, data)
         skipped += max(0, len(text) - output.WHOLE_BYTES)
     job.position += new
     text = text[-output.WHOLE_BYTES :]
