@@ -27,20 +27,10 @@ class SseParser:
         chunk = self._with_plain_newlines(chunk)
         self._parts.append(chunk)
         self._size += len(chunk)
-        if self._is_json or b"\n" not in chunk:
-            if self._size > _MOST:
-                raise broken_stream(self._host, f"one event is longer than {_MOST >> 20} MB")
-            return []
-        whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        if self._fresh:
-            whole = whole.removeprefix(_BOM)
-            self._fresh = False
-            if whole.lstrip()[:1] == b"{":
-                self._is_json, self._parts = True, [whole]
-                return []
-        *events, rest = whole.split(b"\n\n")
-        self._parts, self._size = [rest] if rest else [], len(rest)
-        return [data for event in events if (data := self.data_of(event))]
+        payloads = [] if self._is_json or b"\n" not in chunk else self._take_whole_events()
+        if self._size > _MOST:
+            raise broken_stream(self._host, f"one event is longer than {_MOST >> 20} MB")
+        return payloads
 
     def close(self) -> list[bytes]:
         """What a stream without a last blank line still holds, or the one JSON object it was."""
@@ -51,6 +41,18 @@ class SseParser:
         """The payload of one event."""
         lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
         return lines[0] if len(lines) == 1 else b"\n".join(lines)
+
+    def _take_whole_events(self) -> list[bytes]:
+        whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        if self._fresh:
+            whole = whole.removeprefix(_BOM)
+            self._fresh = False
+            if whole.lstrip()[:1] == b"{":
+                self._is_json, self._parts = True, [whole]
+                return []
+        *events, rest = whole.split(b"\n\n")
+        self._parts, self._size = [rest] if rest else [], len(rest)
+        return [data for event in events if (data := self.data_of(event))]
 
     def _with_plain_newlines(self, chunk: bytes) -> bytes:
         if self._after_cr and chunk:

@@ -17,7 +17,7 @@ ThinkingStyle = Literal[
 
 
 @frozen
-class Known:
+class ModelFacts:
     """What a model takes. `output` is its limit, not what a request asks for by default."""
 
     window: int = 128_000
@@ -27,36 +27,36 @@ class Known:
 
 
 _K, _M = 1_000, 1_000_000
-_MODELS: dict[str, Known] = {
-    prefix: known
-    for prefixes, known in {
-        "claude-": Known(200 * _K, 8_192),
-        "claude-3-7 claude-opus-4-5 claude-sonnet-4 claude-haiku-4": Known(200 * _K, 64 * _K, "budget"),
-        "claude-opus-4": Known(200 * _K, 32 * _K, "budget"),
-        "claude-opus-4-6 claude-opus-4-7 claude-opus-4-8": Known(200 * _K, 128 * _K, "adaptive"),
-        "claude-sonnet-4-6": Known(200 * _K, 64 * _K, "adaptive"),
-        "claude-opus-5 claude-sonnet-5 claude-haiku-5": Known(_M, 128 * _K, "adaptive"),
-        "claude-opus-5-5 claude-fable claude-mythos": Known(_M, 128 * _K, "always"),
-        "gpt-3.5": Known(16_385, 4_096),
-        "gpt-4": Known(8_192, 4_096),
-        "gpt-4-turbo": Known(128 * _K, 4_096),
-        "gpt-4o gpt-5-chat": Known(128 * _K, 16_384),
-        "gpt-4.1": Known(1_047_576, 32_768),
-        "gpt-5 gpt-5.4-mini gpt-5.4-nano codex-": Known(400 * _K, 128 * _K, "effort"),
-        "gpt-5.4 gpt-5.5 gpt-5.6 gpt-6": Known(1_050_000, 128 * _K, "effort"),
-        "gpt-oss": Known(128 * _K, 32 * _K, "effort"),
-        "o1 o3 o4": Known(200 * _K, 100 * _K, "effort"),
-        "deepseek": Known(128 * _K, 8_192, echo_reasoning=True),
-        "kimi": Known(256 * _K, 32 * _K, echo_reasoning=True),
-        "gemini": Known(1_048_576, 65_536, "effort"),
-        "glm minimax": Known(200 * _K, 32 * _K),
-        "grok qwen3": Known(256 * _K, 32 * _K),
-        "qwen2.5": Known(32_768, 8_192),
-        "devstral": Known(128 * _K, 32 * _K),
-        "mistral": Known(128 * _K, 16 * _K),
-        "codestral": Known(256 * _K, 16 * _K),
-        "llama3": Known(8_192, 4_096),
-        "llama-3 llama3.": Known(128 * _K, 8_192),
+_MODELS: dict[str, ModelFacts] = {
+    prefix: facts
+    for prefixes, facts in {
+        "claude-": ModelFacts(200 * _K, 8_192),
+        "claude-3-7 claude-opus-4-5 claude-sonnet-4 claude-haiku-4": ModelFacts(200 * _K, 64 * _K, "budget"),
+        "claude-opus-4": ModelFacts(200 * _K, 32 * _K, "budget"),
+        "claude-opus-4-6 claude-opus-4-7 claude-opus-4-8": ModelFacts(200 * _K, 128 * _K, "adaptive"),
+        "claude-sonnet-4-6": ModelFacts(200 * _K, 64 * _K, "adaptive"),
+        "claude-opus-5 claude-sonnet-5 claude-haiku-5": ModelFacts(_M, 128 * _K, "adaptive"),
+        "claude-opus-5-5 claude-fable claude-mythos": ModelFacts(_M, 128 * _K, "always"),
+        "gpt-3.5": ModelFacts(16_385, 4_096),
+        "gpt-4": ModelFacts(8_192, 4_096),
+        "gpt-4-turbo": ModelFacts(128 * _K, 4_096),
+        "gpt-4o gpt-5-chat": ModelFacts(128 * _K, 16_384),
+        "gpt-4.1": ModelFacts(1_047_576, 32_768),
+        "gpt-5 gpt-5.4-mini gpt-5.4-nano codex-": ModelFacts(400 * _K, 128 * _K, "effort"),
+        "gpt-5.4 gpt-5.5 gpt-5.6 gpt-6": ModelFacts(1_050_000, 128 * _K, "effort"),
+        "gpt-oss": ModelFacts(128 * _K, 32 * _K, "effort"),
+        "o1 o3 o4": ModelFacts(200 * _K, 100 * _K, "effort"),
+        "deepseek": ModelFacts(128 * _K, 8_192, echo_reasoning=True),
+        "kimi": ModelFacts(256 * _K, 32 * _K, echo_reasoning=True),
+        "gemini": ModelFacts(1_048_576, 65_536, "effort"),
+        "glm minimax": ModelFacts(200 * _K, 32 * _K),
+        "grok qwen3": ModelFacts(256 * _K, 32 * _K),
+        "qwen2.5": ModelFacts(32_768, 8_192),
+        "devstral": ModelFacts(128 * _K, 32 * _K),
+        "mistral": ModelFacts(128 * _K, 16 * _K),
+        "codestral": ModelFacts(256 * _K, 16 * _K),
+        "llama3": ModelFacts(8_192, 4_096),
+        "llama-3 llama3.": ModelFacts(128 * _K, 8_192),
     }.items()
     for prefix in prefixes.split()
 }
@@ -65,13 +65,13 @@ _DEFAULT_OUTPUT = 32_000  # enough for a large file; more only makes a run-away 
 _VENDOR = re.compile(r"^(?:.*/)?(?:[a-z]{2,6}\.)?(?:anthropic\.|openai\.)?")
 
 
-def known(model: str) -> Known:
+def facts_of(model: str) -> ModelFacts:
     """What is known of a model, by the longest prefix of its name; sensible figures otherwise."""
     name = _VENDOR.sub("", model.lower(), count=1)
     best = max((prefix for prefix in _MODELS if name.startswith(prefix)), key=len, default="")
-    return _MODELS.get(best) or Known()
+    return _MODELS.get(best) or ModelFacts()
 
 
 def default_output(model: str) -> int:
     """The output limit a request asks for when nobody says."""
-    return min(known(model).output, _DEFAULT_OUTPUT)
+    return min(facts_of(model).output, _DEFAULT_OUTPUT)

@@ -87,13 +87,13 @@ def spellings(model: str) -> Iterator[str]:
         name = base
     while (first := name.partition("/"))[0] in _ROUTERS and first[1]:
         name = first[2]
-    yield from _shorter(name)
+    yield from _trim_tails(name)
     vendor, slash, rest = name.partition("/")
     if slash and vendor in _VENDORS:
-        yield from _shorter(rest.removeprefix("models/"))
+        yield from _trim_tails(rest.removeprefix("models/"))
 
 
-def _shorter(name: str) -> Iterator[str]:
+def _trim_tails(name: str) -> Iterator[str]:
     """The name, and it again with each thing at its end taken off."""
     yield name
     while (cut := _TAIL.sub("", name)) != name:

@@ -109,7 +109,7 @@ class Scripted:
 
     def _player(self, request: Request) -> _Player:
         """Who asks: a request beside the conversations, such as the one that compacts them, a child, or main."""
-        last = _shown(request.messages[-1:])
+        last = _text_of(request.messages[-1:])
         for scene in self._script.asides:
             if scene.match in last:
                 return self._players.setdefault(f"aside {scene.match}", _Player("aside", scene.turns))
@@ -117,14 +117,14 @@ class Scripted:
         key = request.session_id if is_child else "main"
         if key not in self._players:
             # One that is resumed from the log goes on where it was.
-            turn = _answers(request.messages) if is_child or self._script.resume else 0
+            turn = _count_answers(request.messages) if is_child or self._script.resume else 0
             label, turns = self._child(request) if is_child else ("main", self._script.main)
             self._players[key] = _Player(label, turns, turn)
         return self._players[key]
 
     def _child(self, request: Request) -> tuple[str, tuple[Turn, ...]]:
         """(label, turns) of a new child: those that match what it was told, else its agent's, else anybody's."""
-        told = request.system + _shown(request.messages[:1])
+        told = request.system + _text_of(request.messages[:1])
         kind = agent_key(request.session_id.rpartition("/")[2].rpartition("-")[0])
         scenes = [(name, scene) for name, scenes in self._script.agents.items() for scene in scenes]
         fitting = [(name, scene) for name, scene in scenes if scene.match and scene.match in told]
@@ -167,7 +167,7 @@ class _Player:
 
     def check(self, turn: Turn, request: Request) -> None:
         """Hold the last message against what the turn expects, and take from it what later turns need."""
-        seen = _shown(request.messages[-1:])
+        seen = _text_of(request.messages[-1:])
         where = f"{self.label} turn {self.position}"
         for wanted in turn.contains:
             if wanted not in seen:
@@ -224,13 +224,13 @@ def _chunks(text: str, turn: Turn) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(cuts)]
 
 
-def _answers(messages: Iterable[Message]) -> int:
+def _count_answers(messages: Iterable[Message]) -> int:
     """Runs of assistant messages with something in them: consecutive ones are sent as one, empty ones not at all."""
     roles = [m.role for m in messages if m.role != "assistant" or m.text.strip() or m.calls]
     return sum(role == "assistant" for role, _ in itertools.groupby(roles))
 
 
-def _shown(messages: Iterable[Message]) -> str:
+def _text_of(messages: Iterable[Message]) -> str:
     """The text of messages, results included."""
     parts: list[str] = []
     for block in (block for message in messages for block in message.content):

@@ -75,7 +75,7 @@ class SdkTransport:
         except (httpx2.HTTPError, self._module.APIError, OSError) as error:
             if began:
                 raise broken_stream(self.host, "the connection was lost in the middle of the answer") from error
-            raise self._unreached(error) from error
+            raise self._connection_failure(error) from error
         except json.JSONDecodeError:
             raise broken_stream(self.host, "a piece of the stream is not readable") from None
         except TypeError as error:
@@ -108,7 +108,7 @@ class SdkTransport:
         headers = {name.lower(): value for name, value in error.response.headers.items()}
         return http_error(status, headers, error.response.content, host=self.host, secret=self._secret)
 
-    def _unreached(self, error: Exception) -> ProviderError:
+    def _connection_failure(self, error: Exception) -> ProviderError:
         """No answer came; with a proxy between, a connection that could not be opened is the proxy's."""
         failure = connection_error(error, host=self.host, secret=self._secret)
         cause = error.__cause__ or error

@@ -14,7 +14,7 @@ from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
 from cowork.http.client import NETWORK_ERRORS, HttpClient, Response
 from cowork.http.errors import HttpError, broken_stream, connection_error, proxy_refusal
 from cowork.http.sse import SseParser
-from cowork.providers.catalog import known
+from cowork.providers.catalog import facts_of
 from cowork.providers.codecs.base import Codec, Decoder
 from cowork.providers.errors import http_error
 from cowork.providers.prices import fill_usage, price
@@ -94,7 +94,7 @@ class WireProvider:
     ) -> None:
         self.name = spec.provider
         self.model = spec.model
-        self.context_window = spec.context_window or known(spec.model).window
+        self.context_window = spec.context_window or facts_of(spec.model).window
         self.max_output_tokens = codec.max_output_tokens
         self.price = partial(price, spec.model, overrides=spec.prices, base_url=spec.base_url)
         self.aclose = transport.aclose

@@ -11,7 +11,7 @@ import pytest
 from cowork.core.blocks import Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec, Request
-from cowork.providers.catalog import default_output, known
+from cowork.providers.catalog import default_output, facts_of
 from cowork.providers.open import open_provider
 from tests.wire.encode import signature
 from tests.wire.server import FORMATS, Server, broken, call, say, status, think, turn
@@ -37,8 +37,8 @@ from tests.wire.talk import TOOLS, ask, asking, provider_for, text_of
     ],
 )
 def test_models_are_known_by_the_start_of_their_names(model: str, window: int, thinking: str) -> None:
-    assert (known(model).window, known(model).thinking) == (window, thinking)
-    assert 0 < default_output(model) <= min(known(model).output, 32_000)
+    assert (facts_of(model).window, facts_of(model).thinking) == (window, thinking)
+    assert 0 < default_output(model) <= min(facts_of(model).output, 32_000)
 
 
 def test_the_configuration_wins_over_what_is_known() -> None:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cowork.core.errors import ProviderError
+from cowork.http import sse
 from cowork.http.errors import HttpError
 from cowork.http.http1 import Body, Chunked, Head, body_of, parse_head
 from cowork.http.sse import SseParser
@@ -80,6 +82,16 @@ def test_a_large_event_in_tiny_pieces_takes_linear_time() -> None:
     size = 4_000_000 if os.environ.get("COWORK_SOAK") else 400_000
     stream = b"data: " + b"x" * size + b"\n\n"
     assert parse(*(stream[i : i + 7] for i in range(0, len(stream), 7))) == [b"x" * size]
+
+
+@pytest.mark.parametrize("line", [b"data: x\n", b"data: x"])
+def test_an_event_without_end_is_given_up(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "_MOST", 100)
+    parser = SseParser()
+    assert parser.feed(b"data: a\n\n" * 50) == [b"a"] * 50
+    with pytest.raises(ProviderError, match="one event is longer"):
+        for _ in range(100):
+            parser.feed(line)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=10), st.lists(st.integers(0, 900), max_size=12))

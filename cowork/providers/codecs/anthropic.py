@@ -11,7 +11,7 @@ from typing import Any
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request, StopReason
-from cowork.providers.catalog import ThinkingStyle, known
+from cowork.providers.catalog import ThinkingStyle, facts_of
 from cowork.providers.codecs import base
 from cowork.providers.codecs.base import Codec, Decoder, Pieces, dump
 
@@ -128,8 +128,8 @@ class AnthropicCodec(Codec):
 
     def __init__(self, spec: ModelSpec, host: str) -> None:
         super().__init__(spec, host)
-        self._known = known(spec.model)
-        self._style: ThinkingStyle = self._known.thinking
+        self._facts = facts_of(spec.model)
+        self._style: ThinkingStyle = self._facts.thinking
         self._effort = True
 
     def encode(self, request: Request) -> bytes:
@@ -192,7 +192,7 @@ class AnthropicCodec(Codec):
         budget = _BUDGETS.get(level, 0) if isinstance(level, str) else level
         if budget <= 0 or not self._loop_began_thinking(messages):
             return {}
-        limit = max(limit, min(budget + _ROOM_TO_ANSWER, self._known.output))
+        limit = max(limit, min(budget + _ROOM_TO_ANSWER, self._facts.output))
         budget = min(max(budget, _LEAST_BUDGET), limit - _LEAST_BUDGET)
         if budget < _LEAST_BUDGET:
             return {}

@@ -180,7 +180,7 @@ def load_arguments(text: str) -> tuple[Json, str]:
     if not text.strip():
         return {}, ""
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are not valid JSON: {error}"
     if not isinstance(value, dict):
@@ -236,5 +236,5 @@ def effort(level: str | int) -> str:
     return "low" if level < 6_000 else "medium" if level < 20_000 else "high"
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")

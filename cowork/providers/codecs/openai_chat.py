@@ -12,7 +12,7 @@ from typing import Any
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request, StopReason
-from cowork.providers.catalog import known
+from cowork.providers.catalog import facts_of
 from cowork.providers.codecs import base
 from cowork.providers.codecs.base import Codec, Decoder, Pieces, dump
 
@@ -100,7 +100,7 @@ class ChatCodec(Codec):
     def __init__(self, spec: ModelSpec, host: str) -> None:
         super().__init__(spec, host)
         self._openai = host.endswith(("openai.com", "azure.com"))
-        self._echo = bool(spec.options.get("echo_reasoning", known(spec.model).echo_reasoning))
+        self._echo = bool(spec.options.get("echo_reasoning", facts_of(spec.model).echo_reasoning))
         self._refused: set[str] = set()
         self._swap_limit = self._openai  # OpenAI's own models want it under its newer name
         self._tried_both = False
@@ -258,16 +258,13 @@ class CallPieces:
 
     def close(self) -> list[ToolUse]:
         """The calls, each with an id of its own."""
-        made: list[ToolUse] = []
-        used: set[str] = set()
+        made: dict[str, ToolUse] = {}
         for n, call in enumerate(call for call in self._calls if call.name):
-            arguments, malformed = base.load_arguments("".join(call.arguments))
             id = call.id or f"call_{self._turn}_{n}"
-            while id in used:
+            while id in made:
                 id += "_2"
-            used.add(id)
-            made.append(ToolUse(id, call.name, arguments, malformed))
-        return made
+            made[id] = ToolUse(id, call.name, *base.load_arguments("".join(call.arguments)))
+        return list(made.values())
 
     def _owner(self, index: Any, id: str, name: str) -> _Call:
         """The call a piece belongs to, begun if it is a new one."""

@@ -10,7 +10,7 @@ from typing import Any
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request, StopReason
-from cowork.providers.catalog import known
+from cowork.providers.catalog import facts_of
 from cowork.providers.codecs import base
 from cowork.providers.codecs.base import Codec, Decoder, Pieces, dump
 
@@ -102,7 +102,7 @@ class OpenAICodec(Codec):
 
     def __init__(self, spec: ModelSpec, host: str) -> None:
         super().__init__(spec, host)
-        self._reasons = known(spec.model).thinking == "effort" or spec.thinking not in ("off", 0)
+        self._reasons = facts_of(spec.model).thinking == "effort" or spec.thinking not in ("off", 0)
         self._refused: set[str] = set()  # optional fields this service does not take
 
     def encode(self, request: Request) -> bytes:

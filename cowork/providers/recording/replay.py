@@ -231,22 +231,21 @@ def settle(value: Any, facts: Mapping[str, str]) -> Any:
 
 def difference(recorded: Any, now: Any, path: str = "") -> str:
     """Where two JSON values first differ and how, in a line; empty when they are equal."""
+    if recorded == now:
+        return ""
     if isinstance(recorded, dict) and isinstance(now, dict):
         for key in {**recorded, **now}:
             name = key if key.isprintable() else json.dumps(key)
             at = f"{path}.{name}" if path else name
             if key not in recorded or key not in now:
                 return f"{at}: only in the {'recording' if key in recorded else 'new request'}"
-            if found := difference(recorded[key], now[key], at):
-                return found
-        return ""
+            if recorded[key] != now[key]:
+                return difference(recorded[key], now[key], at)
     if isinstance(recorded, list) and isinstance(now, list):
         for i, (a, b) in enumerate(zip(recorded, now, strict=False)):
-            if found := difference(a, b, f"{path}[{i}]"):
-                return found
-        return "" if len(recorded) == len(now) else f"{path}: recorded {len(recorded)} of them, now {len(now)}"
-    if recorded == now:
-        return ""
+            if a != b:
+                return difference(a, b, f"{path}[{i}]")
+        return f"{path}: recorded {len(recorded)} of them, now {len(now)}"
     if isinstance(recorded, str) and isinstance(now, str):
         at = _first_difference(recorded, now)
         return f"{path}: recorded {_around(recorded, at)}, now {_around(now, at)}"
