@@ -125,6 +125,10 @@ class Provider(Protocol):
     async def aclose(self) -> None: ...
 
 
+OnRequest = Callable[[bytes], None] | None
+"""Sees each request body before it is sent."""
+
+
 # ---------------------------------------------------------------- tools
 
 

@@ -6,14 +6,13 @@ import importlib
 import os
 import ssl
 import sys
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from cowork import __version__
 from cowork.core.errors import UserError
 from cowork.core.later import later
-from cowork.core.ports import ModelSpec, Provider
+from cowork.core.ports import ModelSpec, OnRequest, Provider
 
 with later(__name__):
     from cowork.http.client import HttpClient, proxy_for
@@ -27,13 +26,8 @@ _FORMATS = {  # the module in `codecs`, its codec, and the path below the base U
 }
 
 
-def open_provider(
-    spec: ModelSpec,
-    *,
-    idle_timeout: float = IDLE_TIMEOUT,
-    on_request: Callable[[bytes], None] | None = None,
-) -> Provider:
-    """The provider a spec asks for. `on_request` sees each body before it is sent."""
+def open_provider(spec: ModelSpec, *, idle_timeout: float = IDLE_TIMEOUT, on_request: OnRequest = None) -> Provider:
+    """The provider a spec asks for."""
     if spec.provider == "scripted":
         from cowork.providers.scripted import open_scripted
 
@@ -47,7 +41,7 @@ def open_provider(
     return _open_wire(spec, idle_timeout, on_request)
 
 
-def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes], None] | None) -> Provider:
+def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: OnRequest) -> Provider:
     from cowork.providers.wire import DirectTransport, WireProvider
 
     if not spec.model:

@@ -114,13 +114,8 @@ def _scenes(raw: object, where: str, pace: Json) -> tuple[ScriptScene, ...]:
         raise UserError(f"{where}: expected a list")
     if not all(isinstance(item, dict) and "turns" in item for item in raw):
         return (ScriptScene("", _turns(raw, where, pace)),)
-    return tuple(
-        ScriptScene(
-            str(_mapping(item, f"{where}[{i}]", {"match", "turns"}).get("match", "")),
-            _turns(item["turns"], f"{where}[{i}].turns", pace),
-        )
-        for i, item in enumerate(raw)
-    )
+    scenes = [(f"{where}[{i}]", _mapping(item, f"{where}[{i}]", {"match", "turns"})) for i, item in enumerate(raw)]
+    return tuple(ScriptScene(str(s.get("match", "")), _turns(s["turns"], f"{at}.turns", pace)) for at, s in scenes)
 
 
 def _turns(raw: object, where: str, pace: Json) -> tuple[Turn, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 from cowork.core.blocks import Block, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.later import later
-from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
+from cowork.core.ports import Delta, ModelSpec, OnRequest, Reply, Request, Retry
 from cowork.providers.prices import price, reply_tokens, request_tokens
 from cowork.providers.script import Fault, Script, Turn, agent_key, load_script, parse_script
 
@@ -28,7 +28,7 @@ with later(__name__):
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 
 
-def open_scripted(spec: ModelSpec, on_request: Callable[[bytes], None] | None = None) -> Scripted:
+def open_scripted(spec: ModelSpec, on_request: OnRequest = None) -> Scripted:
     """The model for a spec whose `options["script"]` (or model id) names a file, or is the script itself."""
     given = spec.options.get("script")
     if given is None and spec.model.endswith((".yaml", ".yml", ".json")):
@@ -61,7 +61,7 @@ class Scripted:
         context_window: int = 0,
         price: Mapping[str, float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        on_request: Callable[[bytes], None] | None = None,
+        on_request: OnRequest = None,
         keeps: bool = True,
     ) -> None:
         if not isinstance(script, Script):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Protocol, Self, TypeVar
 
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
+from cowork.core.ports import Delta, ModelSpec, OnRequest, Reply, Request, Used
 from cowork.http.client import NETWORK_ERRORS, HttpClient, Response
 from cowork.http.errors import HttpError, broken_stream, connection_error, proxy_refusal
 from cowork.http.sse import SseParser
@@ -84,13 +84,7 @@ class WireProvider:
     """The Provider of every service that streams over HTTP."""
 
     def __init__(
-        self,
-        spec: ModelSpec,
-        codec: Codec,
-        transport: Transport,
-        *,
-        idle_timeout: float,
-        on_request: Callable[[bytes], None] | None = None,
+        self, spec: ModelSpec, codec: Codec, transport: Transport, *, idle_timeout: float, on_request: OnRequest = None
     ) -> None:
         self.name = spec.provider
         self.model = spec.model

@@ -90,8 +90,7 @@ def test_an_event_without_end_is_given_up(line: bytes, monkeypatch: pytest.Monke
     parser = SseParser()
     assert parser.feed(b"data: a\n\n" * 50) == [b"a"] * 50
     with pytest.raises(ProviderError, match="one event is longer"):
-        for _ in range(100):
-            parser.feed(line)
+        list(map(parser.feed, [line] * 100))
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=10), st.lists(st.integers(0, 900), max_size=12))

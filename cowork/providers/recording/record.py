@@ -20,6 +20,8 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 from cowork.providers.retry import Wrapped
 
+Facts = Mapping[str, str]  # what a replay elsewhere has differently, by name
+
 FORMAT_VERSION = 1
 HIDDEN = "<key>"
 RETRY_FIELDS = ("attempt", "max_attempts", "delay_s", "kind", "message")
@@ -106,11 +108,9 @@ class RequestDump:
 
 
 class Recorder:
-    """Writes one recording, of any number of models. `facts` names what a replay elsewhere has differently."""
+    """Writes one recording, of any number of models."""
 
-    def __init__(
-        self, path: str | Path, *, facts: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, path: str | Path, *, facts: Facts | None = None, secrets: Iterable[str] = ()) -> None:
         existing = Path(path)
         if existing.is_file() and existing.stat().st_size:
             with existing.open("rb") as file:

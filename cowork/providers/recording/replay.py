@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,13 +18,14 @@ from typing import Any
 
 from cowork.core.blocks import Json, Usage, blocks_from_list
 from cowork.core.errors import ProviderError, UserError
-from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
+from cowork.core.ports import Delta, OnRequest, Provider, Reply, Request, Retry, Used
 from cowork.providers.prices import price
 from cowork.providers.recording.record import (
     ERROR_FIELDS,
     FORMAT_VERSION,
     HIDDEN,
     RETRY_FIELDS,
+    Facts,
     map_parts,
     map_strings,
     request_bytes,
@@ -60,16 +61,11 @@ class Replay:
     """A recording, played back."""
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        facts: Mapping[str, str] | None = None,
-        secrets: Iterable[str] = (),
-        on_request: Callable[[bytes], None] | None = None,
+        self, path: str | Path, *, facts: Facts | None = None, secrets: Iterable[str] = (), on_request: OnRequest = None
     ) -> None:
         self.path = str(path)
         self._facts = dict(facts or {})
-        self._recorded_facts: dict[str, str] = {}
+        self._recorded_facts: Facts = {}
         self._secrets = {str(i): secret for i, secret in enumerate(secrets) if secret}
         self._on_request = on_request
         self._models: dict[str, Json] = {}
@@ -207,7 +203,7 @@ def item_from_dict(raw: Json) -> Delta | Used | Retry | Reply:
     return Reply(blocks_from_list(value["content"]), value["stop_reason"], usage, value["model"])
 
 
-def move(value: Any, old: Mapping[str, str], new: Mapping[str, str]) -> Any:
+def move(value: Any, old: Facts, new: Facts) -> Any:
     """Replace every old fact by the new one of the same name, in all strings of a JSON value.
 
     Longest first and only whole names: `/w/main` is not the beginning of `/w/main-old`.
@@ -218,7 +214,7 @@ def move(value: Any, old: Mapping[str, str], new: Mapping[str, str]) -> Any:
     return map_strings(value, lambda text: pattern.sub(lambda found: pairs[found[0]], text)) if names else value
 
 
-def settle(value: Any, facts: Mapping[str, str]) -> Any:
+def settle(value: Any, facts: Facts) -> Any:
     """Take out what differs from run to run."""
 
     def clean(text: str) -> str:
