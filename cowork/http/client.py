@@ -11,14 +11,21 @@ import base64
 import contextlib
 import os
 import ssl
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import field
 from urllib.parse import unquote, urlsplit
 
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
+from cowork.core.later import later
 from cowork.http.errors import NO_TLS, HttpError, WrongProtocolError, connection_error, one_line, proxy_refusal
 from cowork.http.http1 import Head, body_of, encode_head, not_http, parse_head
+
+with later(__name__):
+    from urllib.request import getproxies, proxy_bypass
+
+    from httpcore2 import default_ssl_context
 
 CONNECT_TIMEOUT = 15.0
 NETWORK_ERRORS = (OSError, EOFError, HttpError)
@@ -49,18 +56,16 @@ def proxy_for(url: str) -> Proxy | None:
     """The proxy the environment names for a URL; looked up only where it names one at all."""
     if not any(name in os.environ or name.upper() in os.environ for name in _VARIABLES):
         return None
-    from urllib.request import getproxies, proxy_bypass
-
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
         return None
     proxies = getproxies()
     found = proxies.get(parts.scheme) or proxies.get("all")
-    return parse_proxy(found) if found else None
+    return _parse_proxy(found) if found else None
 
 
-def parse_proxy(url: str) -> Proxy:
+def _parse_proxy(url: str) -> Proxy:
     """The proxy at a URL, with its credentials percent-decoded."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -75,6 +80,16 @@ def parse_proxy(url: str) -> Proxy:
         login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
         headers["proxy-authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
     return Proxy(name, parts.hostname, port, parts.scheme == "https", headers)
+
+
+def default_tls() -> ssl.SSLContext:
+    """Trust what the system trusts: OpenSSL's own place where there is something in it, else a search for it."""
+    paths = ssl.get_default_verify_paths()
+    hashed = os.listdir(paths.capath) if paths.capath else []
+    has_own = sys.platform == "linux" and (paths.cafile or any(name.endswith(".0") for name in hashed))
+    context = ssl.create_default_context() if has_own else default_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 class Response:
@@ -122,17 +137,9 @@ class Response:
 class HttpClient:
     """Requests to one URL over connections that are kept for the life of the client."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        proxy: Proxy | None = None,
-        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
-        connect_timeout: float = CONNECT_TIMEOUT,
-    ) -> None:
+    def __init__(self, url: str, *, connect_timeout: float = CONNECT_TIMEOUT) -> None:
+        self.proxy = proxy_for(url)
         self._idle: list[Connection] = []
-        self.proxy = proxy
-        self._make_tls = tls
         self._tls: ssl.SSLContext | None = None
         self._timeout = connect_timeout
         parts = urlsplit(url)
@@ -141,9 +148,9 @@ class HttpClient:
         self._port = parts.port or (443 if self._secure else 80)
         self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._headers = {"host": parts.netloc.rpartition("@")[2], "accept-encoding": "identity"}
-        if proxy and not self._secure:
+        if self.proxy and not self._secure:
             self._target = f"http://{self._headers['host']}{self._target}"
-            self._headers |= proxy.headers
+            self._headers |= self.proxy.headers
 
     async def send(self, method: str, headers: Mapping[str, str], body: bytes = b"") -> Response:
         """Send the request and read the head of its answer.
@@ -206,7 +213,7 @@ class HttpClient:
     async def _start_tls(self, connection: Connection, host: str, port: int) -> None:
         """Shake hands; a `port` that stays silent is asked whether it speaks plain HTTP instead."""
         if self._tls is None:
-            self._tls = self._make_tls()
+            self._tls = default_tls()
         handshake = asyncio.ensure_future(connection[1].start_tls(self._tls, server_hostname=host))
         try:
             await asyncio.wait({handshake}, timeout=_TLS_PATIENCE)

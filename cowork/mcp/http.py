@@ -13,7 +13,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError
 from cowork.core.format import one_line
 from cowork.core.json_rpc import RpcError, encode
-from cowork.http.client import NETWORK_ERRORS, HttpClient, Response, proxy_for
+from cowork.http.client import NETWORK_ERRORS, HttpClient, Response
 from cowork.http.errors import connection_error
 from cowork.http.sse import SseParser
 from cowork.mcp import protocol
@@ -57,7 +57,7 @@ class HttpChannel(Channel):
         self._auth = auth
         self._headers = {name.lower(): value for name, value in headers.items()}
         self._session = ""
-        self._client = HttpClient(url, proxy=proxy_for(url))
+        self._client = HttpClient(url)
         self._ids = count(1)
         self._tasks = Background()  # requests under way, and messages that have no answer
 
@@ -235,7 +235,7 @@ async def fetch(
     method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> tuple[int, Mapping[str, str], bytes]:
     """(status, headers, body) of one small request; redirects are not followed."""
-    client = HttpClient(url, proxy=proxy_for(url))
+    client = HttpClient(url)
     try:
         async with asyncio.timeout(20):
             response = await client.send(method, {"accept": "application/json", **(headers or {})}, body)

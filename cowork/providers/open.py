@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import ssl
-import sys
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +12,7 @@ from cowork.core.later import later
 from cowork.core.ports import ModelSpec, OnRequest, Provider
 
 with later(__name__):
-    from cowork.http.client import HttpClient, proxy_for
+    from cowork.http.client import HttpClient, default_tls, proxy_for
 
 IDLE_TIMEOUT = 180.0
 
@@ -60,24 +57,9 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: OnRequest) -> P
     else:
         if not base_url.endswith(path):
             base_url += path.removeprefix("/v1") if base_url.endswith("/v1") else path
-        client = HttpClient(base_url, proxy=proxy_for(base_url), tls=default_tls)
-        transport = DirectTransport(client, _headers(spec), host=host, secret=spec.api_key)
+        transport = DirectTransport(HttpClient(base_url), _headers(spec), host=host, secret=spec.api_key)
     codec = getattr(format, name)(spec, transport.host)
     return WireProvider(spec, codec, transport, idle_timeout=idle_timeout, on_request=on_request)
-
-
-def default_tls() -> ssl.SSLContext:
-    """Trust what the system trusts: OpenSSL's own place where there is something in it, else a search for it."""
-    paths = ssl.get_default_verify_paths()
-    hashed = os.listdir(paths.capath) if paths.capath else []
-    if sys.platform == "linux" and (paths.cafile or any(name.endswith(".0") for name in hashed)):
-        context = ssl.create_default_context()
-    else:
-        from httpcore2 import default_ssl_context
-
-        context = default_ssl_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 def _headers(spec: ModelSpec) -> dict[str, str]:

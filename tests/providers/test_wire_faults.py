@@ -12,7 +12,8 @@ import pytest
 from cowork.core.blocks import Usage
 from cowork.core.errors import RETRYABLE, ProviderError, UserError
 from cowork.core.ports import Delta, ModelSpec, Provider, Reply
-from cowork.providers.open import default_tls, open_provider
+from cowork.http.client import default_tls
+from cowork.providers.open import open_provider
 from tests.fakes.clock import Clock
 from tests.wire.server import CERTIFICATE, FAULTS, FORMATS, WHERE, Hold, Server, broken, call, say, status, turn
 from tests.wire.talk import ask, asking, provider_for, spec_for, text_of

@@ -15,7 +15,7 @@ import pytest
 from cowork.core.blocks import ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec, Provider
-from cowork.http.client import HttpClient, parse_proxy
+from cowork.http.client import HttpClient
 from cowork.providers.open import open_provider
 from cowork.providers.retry import Retrying
 from cowork.providers.wire import DirectTransport
@@ -455,8 +455,8 @@ async def test_a_dead_proxy_is_named_and_not_tried_again(
 
 async def test_a_proxy_that_never_answers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with RawServer(lambda peer: (read_request(peer), peer.recv(1))[0]) as silent:  # type: ignore[arg-type,return-value]
-        proxy = parse_proxy(f"http://127.0.0.1:{silent.port}")
-        client = HttpClient("https://model.test/v1", proxy=proxy, connect_timeout=0.3)
+        proxied(monkeypatch, f"http://127.0.0.1:{silent.port}")
+        client = HttpClient("https://model.test/v1", connect_timeout=0.3)
         transport = DirectTransport(client, {}, host="model.test")
         with pytest.raises(ProviderError) as caught:
             await anext(transport.post(b"{}"))

@@ -25,10 +25,9 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
-from cowork.http.client import HttpClient, proxy_for
+from cowork.http.client import HttpClient
 from cowork.http.errors import HttpError, connection_error
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.providers.open import default_tls
 from cowork.sessions import index
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOG
@@ -151,8 +150,8 @@ async def _reach(url: str) -> Check:
     host = urlsplit(url).netloc.rpartition("@")[2]
     started = time.monotonic()
     try:
-        proxy = proxy_for(url)
-        _, writer = await HttpClient(url, proxy=proxy, tls=default_tls, connect_timeout=CONNECT_SECONDS).connect()
+        client = HttpClient(url, connect_timeout=CONNECT_SECONDS)
+        _, writer = await client.connect()
         writer.transport.abort()
     except (UserError, ProviderError) as error:
         return Check("endpoint", "bad", error.message, error.hint)
@@ -161,7 +160,7 @@ async def _reach(url: str) -> Check:
         local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
         away = "Start the server, or change base_url." if local else "Check the network and base_url."
         return Check("endpoint", "bad", failure.message, away if failure.kind == "connection" else failure.hint)
-    where = f"{host} through the proxy {proxy.name}" if proxy else host
+    where = f"{host} through the proxy {client.proxy.name}" if client.proxy else host
     return Check("endpoint", "ok", f"{where} answers ({(time.monotonic() - started) * 1000:.0f} ms)")
 
 

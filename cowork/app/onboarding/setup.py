@@ -14,9 +14,9 @@ from cowork.core.blocks import Message, Text, as_object
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import ModelSpec, Reply, Request
-from cowork.http.client import HttpClient, proxy_for
+from cowork.http.client import HttpClient
 from cowork.http.errors import HttpError
-from cowork.providers.open import default_tls, open_provider
+from cowork.providers.open import open_provider
 
 SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))
 VENDORS = {"anthropic": ("Anthropic", "ANTHROPIC_API_KEY"), "openai": ("OpenAI", "OPENAI_API_KEY")}
@@ -153,7 +153,7 @@ def _key(variable: str, environ: Mapping[str, str]) -> str:
 
 async def _get(url: str) -> bytes:
     """The body of a plain GET on this machine or a host the user named; bounded."""
-    client = HttpClient(url, proxy=proxy_for(url), tls=default_tls, connect_timeout=LOOK_SECONDS)
+    client = HttpClient(url, connect_timeout=LOOK_SECONDS)
     with closing(await client.send("GET", {"accept": "application/json", "connection": "close"})) as response:
         if response.status in (401, 403):
             raise UserError(
