@@ -195,8 +195,6 @@ def blocks_from_list(raw: object) -> tuple[Block, ...]:
     return tuple([block for block in found if block is not None])
 
 
-# ---------------------------------------------------------------- calls, counted
-
 CallOutcome = Literal["run", "failed", "denied", "unknown"]
 
 

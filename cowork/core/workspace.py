@@ -26,29 +26,20 @@ _NEVER = (Path("/proc"), Path("/sys"), Path("/dev"))  # other processes' memory 
 
 _PROTECTED_FOLDERS = {
     ".git": "git runs what is in it",
-    ".cowork": "it steers cowork",
-    ".claude": "it steers agents",
-    ".agents": "it steers agents",
-    ".vscode": "editors run tasks from it",
-    ".idea": "editors run tasks from it",
-    ".devcontainer": "editors run what it says",
     ".husky": "git runs the hooks in it",
-    ".ssh": "it holds keys",
-    ".gnupg": "it holds keys",
-    ".aws": "it holds keys",
+    ".devcontainer": "editors run what it says",
+    ".cowork": "it steers cowork",
+    **dict.fromkeys((".claude", ".agents"), "it steers agents"),
+    **dict.fromkeys((".vscode", ".idea"), "editors run tasks from it"),
+    **dict.fromkeys((".ssh", ".gnupg", ".aws"), "it holds keys"),
 }
 _PROTECTED_FILES = {
-    ".gitmodules": "git obeys it",
-    ".gitattributes": "git obeys it",
-    ".gitconfig": "git obeys it",
     ".mcp.json": "it starts programs",
     ".envrc": "direnv runs it",
     ".netrc": "it holds passwords",
     ".ripgreprc": "it can make searches run programs",
-    "agents.md": "agents obey it",
-    "claude.md": "agents obey it",
-    "agents.local.md": "agents obey it",
-    "claude.local.md": "agents obey it",
+    **dict.fromkeys((".gitmodules", ".gitattributes", ".gitconfig"), "git obeys it"),
+    **dict.fromkeys(("agents.md", "claude.md", "agents.local.md", "claude.local.md"), "agents obey it"),
 }
 _SHELL_FILES = re.compile(
     r"\.(?:bash(?:rc|_profile|_login|_logout|_aliases)|profile|z(?:shrc|shenv|profile|login|logout)|kshrc|mkshrc|t?cshrc|login"

@@ -136,12 +136,11 @@ class Ledger:
     def start_clock(self, moved: Callable[[], None] = lambda: None) -> Callable[[], None]:
         """Count time from now on, here and above, until what this gives is called.
 
-        `moved` hears when the time left is another: more work side by side uses up a limit sooner.
+        `moved` is called when work begins or ends: more of it side by side uses up a limit on the sum sooner.
         """
         clock = (time.monotonic(), moved)
         for ledger in self.chain():
             ledger._clocks.append(clock)
-        moved()
         self._tell_clocks()
 
         def stop() -> None:
@@ -153,10 +152,8 @@ class Ledger:
         return stop
 
     def _tell_clocks(self) -> None:
-        """Only a limit on the sum of all work moves when some begins or ends."""
-        if self.seconds_left is not None:
-            for _, moved in self.chain()[-1]._clocks:
-                moved()
+        for _, moved in self.chain()[-1]._clocks:
+            moved()
 
     def check(self) -> None:
         """Raise when a limit of this ledger or one above it is already reached."""
@@ -206,10 +203,7 @@ class Slot:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """Let others have the slot while its holder waits for them, then take it again.
-
-        A holder that is stopped meanwhile does not get it back: it need not wait for a slot to end.
-        """
+        """Let others have the slot while its holder waits for them, then take it again."""
         self._loans += 1
         self._owed = self._owed or self.held
         self.release()
@@ -217,6 +211,7 @@ class Slot:
             yield
         finally:
             self._loans -= 1
+        # A holder that is stopped meanwhile does not get here: it need not wait for a slot to end.
         if self._owed and not self._loans:
             await self.take()
             self._owed = False

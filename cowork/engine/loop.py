@@ -123,7 +123,8 @@ class Agent:
             text, stop = await self._answer(turns_before, tools)
             reason = "max_turns" if stop == "limit" else "completed"
         except _Stopped as stopped:
-            reason, error = stopped.reason, {"code": stopped.code, "message": stopped.message}
+            reason, code, message = stopped.args
+            error = {"code": code, "message": message}
         except BudgetExceeded as limit:
             reason, error = "budget", {"code": "budget", "message": str(limit)}
         except ProviderError as failure:
@@ -329,8 +330,4 @@ class Agent:
 
 
 class _Stopped(Exception):
-    """The loop ended without an answer, for a reason that is not an exception of anybody else."""
-
-    def __init__(self, reason: str, code: str, message: str) -> None:
-        super().__init__(message)
-        self.reason, self.code, self.message = reason, code, message
+    """(reason, code, message): the loop ended without an answer, for a reason that is no exception of anybody else."""

@@ -91,8 +91,6 @@ class RequestMeter:
         return cost
 
 
-# ---------------------------------------------------------------- how large a request is
-
 BYTES_A_TOKEN = 2  # prose has four, code three, dense data two
 IMAGE_TOKENS = 2_000
 USUAL_IMAGE_TOKENS = 1_500

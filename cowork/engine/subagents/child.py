@@ -50,8 +50,6 @@ class Child:
     def elapsed_ms(self) -> int:
         return round((time.monotonic() - self.started) * 1000) if self.started else 0
 
-    # ------------------------------------------------------------ what others are told of it
-
     def started_event(self, tool_use_id: str) -> AgentStarted:
         order, definition = self.assignment.order, self.assignment.definition
         self.start = AgentStarted(
@@ -98,8 +96,6 @@ class Child:
             subagent_type=definition.name,
             metadata={"subagent_label": self.label, "recursion_depth": str(self.start.depth)},
         )
-
-    # ------------------------------------------------------------ its work
 
     async def run(self) -> ChildResult:
         """Do the work within its time limits."""
@@ -165,8 +161,6 @@ class Child:
         if tally.total() and tally.nothing_ran:
             return f"None of its {tally.total()} tool calls ran."
         return ""
-
-    # ------------------------------------------------------------ its end
 
     def failure(self, code: ToolErrorCode, reason: str, text: str = "") -> ChildResult:
         """An end in an error, with what it had until then."""

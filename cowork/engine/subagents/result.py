@@ -160,9 +160,6 @@ def _text(end: ChildResult, result: str) -> str:
     return "\n\n".join(parts) + f"\n\n[{receipts(end)}]"
 
 
-# ---------------------------------------------------------------- views: pure functions of a record
-
-
 def view_000(record: Mapping[str, Any]) -> Json:
     """`{success, content, shortResult, error?}`"""
     data = record["data"]
@@ -191,8 +188,6 @@ def view_003(record: Mapping[str, Any]) -> Json:
         return {"success": False, "output": "", "error": record["error"]["message"], "metadata": kept}
     return {"success": True, "output": data["result"], "error": None, "metadata": data["metadata"]}
 
-
-# ---------------------------------------------------------------- the life of a child as logfmt lines
 
 LOG_MESSAGES = {
     "spawn": "Spawning subagent",
