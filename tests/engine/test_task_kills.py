@@ -59,7 +59,7 @@ class Round:
         self.stage = Stage(folder)
         self.stage.settings.allow_nesting = True
         self.stage.settings.max_concurrent = self.chance.randint(1, 5)
-        self.dialogs = Dialogs(changed=lambda: None)
+        self.dialogs = Dialogs(on_change=lambda: None)
         self.stage._ask = self.dialogs.ask  # type: ignore[method-assign]
         self.stage.policy.granted.append(("main", "Bash", False))
         self.orders = [self._order(n) for n in range(self.chance.randint(1, 6))]

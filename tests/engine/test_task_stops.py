@@ -60,7 +60,7 @@ async def test_an_interrupt_leaves_the_parent_what_each_child_had(stage: Stage) 
 
 async def test_the_question_of_a_killed_child_is_withdrawn_and_the_next_one_comes_up(stage: Stage) -> None:
     now = [0.0]
-    dialogs = Dialogs(changed=lambda: None, clock=lambda: now[0])
+    dialogs = Dialogs(on_change=lambda: None, clock=lambda: now[0])
     stage._ask = dialogs.ask  # type: ignore[method-assign]
     children = {"general-purpose": [turn(call("Write", file_path="a", content="b")), say("done")]}
     stage.set_up(Scripted([turn(task("general-purpose"), task("general-purpose", "more")), say("ok")], children))
