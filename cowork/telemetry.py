@@ -52,8 +52,7 @@ class TelemetryExport:
         facts = {"service.version": __version__} | ({} if named else {"service.name": "cowork"})
         resource, readers = Resource.create(facts), []
         if metrics != "none":
-            console = metrics == "console"
-            exporter = ConsoleMetricExporter(out=sys.stderr) if console else OTLPMetricExporter()
+            exporter = ConsoleMetricExporter(out=sys.stderr) if metrics == "console" else OTLPMetricExporter()
             readers.append(PeriodicExportingMetricReader(exporter))
         self._tracers = sdk_trace.TracerProvider(resource=resource, shutdown_on_exit=False)
         self._meters = sdk_metrics.MeterProvider(readers, resource, shutdown_on_exit=False)
@@ -139,8 +138,7 @@ class SpanSink:
             case events.Notice(code="request.cut_off"):
                 self._count_lost(event, event.data)
             case events.RetryScheduled():
-                failed_chat = self._facts("chat") | {"error.type": event.kind}
-                self._count(event.agent, failed_chat, event.usage, event.cost_usd)
+                self._count(event.agent, self._facts("chat") | {"error.type": event.kind}, event.usage, event.cost_usd)
                 self._note(event, "", {"error.type": event.kind, "cowork.retry.attempt": event.attempt})
             case events.ContextCompacted():
                 if event.usage.total:

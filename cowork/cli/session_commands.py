@@ -220,8 +220,8 @@ def watch(session: SessionId = "", port: int = option(0, "--port", "0: any that 
     try:
         signals.run(serve())
     except OSError as error:
-        hint = "Give another one, or leave --port out."
-        raise UserError(f"Port {port} cannot be used: {error.strerror}.", hint) from error
+        problem = f"Port {port} cannot be used: {error.strerror}."
+        raise UserError(problem, "Give another one, or leave --port out.") from error
 
 
 def _folder() -> Path:
@@ -229,7 +229,6 @@ def _folder() -> Path:
 
 
 def _cost_lines(report: costs.CostReport, by: str, days: int | None) -> Iterator[str]:
-    """The periods, a heading and a line a row."""
     sums = (f"{name} {format.money_sum(spent.cost_usd, spent.known_usd)}" for name, spent in report.periods.items())
     yield " · ".join(sums)
     heading = f"by {by}, {'all' if days is None else 'today' if days == 1 else f'last {days} days'}"
@@ -276,7 +275,6 @@ def _arrow(change: float) -> str:
 
 
 def _task_line(task: TaskRow) -> str:
-    """One task: when, by whom, what for, and its outcome."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
     used = f"{format.tokens(task.prompt_tokens + task.completion_tokens)} tok"
     cost = format.money(task.cost_usd, "price unknown")
@@ -287,7 +285,6 @@ def _task_line(task: TaskRow) -> str:
 
 
 def _write(pieces: Iterable[str], output: Path | None) -> None:
-    """Put text into a file, or to stdout."""
     if output is None:
         sys.stdout.writelines(pieces)
         return

@@ -254,7 +254,6 @@ class EditorQuestions:
         }
 
     async def _ask_text(self, label: str) -> str:
-        """What the person writes beside a choice."""
         field = {"type": "string", "title": label.rstrip(" …")}
         schema = {"type": "object", "properties": {"text": field}, "required": ["text"]}
         form = {"mode": "form", "message": label, "requestedSchema": schema}

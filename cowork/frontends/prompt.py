@@ -102,7 +102,6 @@ async def _ask_steps(terminal: int, question: Question) -> Answer:
 
 
 def _by_letter(question: Question) -> dict[str, tuple[str, Answer]]:
-    """What each letter says and answers."""
     choices: dict[str, tuple[str, Answer]] = {}
     if question.kind == "trust":
         choices["y"] = ("yes, trust it", Answer("always"))
