@@ -20,7 +20,7 @@ from cowork.core.hygiene import ascii_json, visible
 from cowork.core.later import later
 
 with later(__name__):  # each command loads what it uses
-    from cowork.app.project import folder_of, load_config, load_project, offered_specs
+    from cowork.app.project import folder_of, load_project, offered_specs
     from cowork.app.steering import is_trusted, places
     from cowork.core.front_matter import Problem
     from cowork.core.ports import AgentDef
@@ -155,22 +155,17 @@ def tools(
 
 def find(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Extensions:
     """What a run in the folder would find."""
-    options, root, trusted = _project(ctx, cwd, trust=trust)
+    options = options_before(ctx, cwd=cwd, trust=trust)
+    root = folder_of(options)
+    trusted = options.trust or is_trusted(root, os.environ)
     return places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of))
 
 
 def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, Sequence[Listed]]:
     """The same, and its list by whether the settings tell the model of shipped skills."""
-    options, root, trusted = _project(ctx, cwd, trust=trust)
-    config, found = load_config(options, os.environ, root, trusted=trusted), find(ctx, cwd, trust=trust)
-    return found, found.listed(shipped=config.skills.shipped)
-
-
-def _project(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[RunOptions, Path, bool]:
-    """The options before the command, the folder, and whether its files are used."""
-    options = options_before(ctx, cwd=cwd, trust=trust)
-    root = folder_of(options)
-    return options, root, options.trust or is_trusted(root, os.environ)
+    project = load_project(options_before(ctx, cwd=cwd, trust=trust), os.environ)
+    found = project.invoker.extensions
+    return found, found.listed(shipped=project.config.skills.shipped)
 
 
 def _problems(found: Extensions) -> list[Problem]:
