@@ -10,9 +10,8 @@ from pathlib import Path
 from cowork import prompts
 from cowork.app import logs
 from cowork.app.extend.hooks import ProjectHooks
-from cowork.app.models import Models
 from cowork.app.project import Additions, Project, any_servers, load_project, start_notes
-from cowork.app.run import Run, nobody
+from cowork.app.run import Models, Run, nobody
 from cowork.app.safety import KeptFiles, Worktrees, safety, tighten
 from cowork.config import paths
 from cowork.config.load import Config

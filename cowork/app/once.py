@@ -25,6 +25,10 @@ from cowork.engine.loop import Outcome, Prompt
 
 with later(__name__):
     from cowork.app.attachments import attach
+    from cowork.frontends.drawing import TerminalText
+    from cowork.frontends.json_output import JsonOutput
+    from cowork.frontends.prompt import LinePrompt, available
+    from cowork.frontends.text import TextOutput
 
 STDOUT = 1
 UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
@@ -110,26 +114,15 @@ class _Once:
 
     def _output(self) -> Emit:
         if self.options.output != "text":
-            from cowork.frontends.json_output import JsonOutput
-
             return JsonOutput(sys.stdout, stream=self.options.output == "stream-json")
-        from cowork.frontends.text import TextOutput
-
         person = not self.options.non_interactive
         live, fold = person and sys.stdout.isatty(), person and sys.stderr.isatty()
-        rendering = None
-        if (live or fold) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown"):
-            from cowork.frontends.drawing import TerminalText
-
-            rendering = TerminalText(os.environ)
+        drawn = (live or fold) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+        rendering = TerminalText(os.environ) if drawn else None
         return TextOutput(sys.stdout, sys.stderr, live=live, fold=fold, quiet=self.options.quiet, rendering=rendering)
 
     def _asker(self) -> Ask | None:
-        if self.options.non_interactive:
-            return None
-        from cowork.frontends.prompt import LinePrompt, available
-
-        return LinePrompt() if available() else None
+        return LinePrompt() if not self.options.non_interactive and available() else None
 
     def _on_sink_failure(self, sink: Emit, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
