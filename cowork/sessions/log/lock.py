@@ -104,11 +104,12 @@ def _take_claim(path: Path) -> Path | None:
     always stays, one that was slow sees that it has been overtaken. None where there are no links either.
     """
     while True:
-        newest = max(_claims(path), default=0)
+        claims = _claims(path)
+        newest = max(claims, default=0)
         with contextlib.suppress(FileNotFoundError):
-            if newest and (pid := _alive(os.readlink(_claim(path, newest)))):
+            if newest and (pid := _alive(os.readlink(claims[newest]))):
                 raise _in_use(path, pid)
-        mine = _claim(path, newest + 1)
+        mine = path.with_name(f"{path.name}.{newest + 1}")
         try:
             os.symlink(_me(), mine)
         except FileExistsError:
@@ -119,9 +120,9 @@ def _take_claim(path: Path) -> Path | None:
         if max(claims, default=0) > newest + 1:
             mine.unlink(missing_ok=True)
             continue
-        for older in claims:
-            if older <= newest:
-                _claim(path, older).unlink(missing_ok=True)
+        for number, claim in claims.items():
+            if number <= newest:
+                claim.unlink(missing_ok=True)
         return mine
 
 
@@ -132,13 +133,9 @@ def _give_up(claim: Path) -> None:
         os.replace(free, claim)
 
 
-def _claim(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}.{number}")
-
-
-def _claims(path: Path) -> list[int]:
-    starts = (name.partition(f"{path.name}.") for name in os.listdir(path.parent))
-    return [int(number) for before, _, number in starts if not before and number.isdecimal()]
+def _claims(path: Path) -> dict[int, Path]:
+    parts = {name: name.partition(f"{path.name}.") for name in os.listdir(path.parent)}
+    return {int(n): path.with_name(name) for name, (before, _, n) in parts.items() if not before and n.isdecimal()}
 
 
 def _living_pid(fd: int) -> int | None:

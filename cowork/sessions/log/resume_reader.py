@@ -48,17 +48,17 @@ class _Place:
     offset: int = 0
     number: int = 0  # of lines before it
     last_line: int = 0  # as the line before it counts
+    last_id: int = 0  # the highest event before it
     end: str = ""  # the end of the line before it, to know the log again by
 
 
 def read_to_resume(path: Path, *, large: int = LARGE) -> Loaded:
     """The log as far as going on needs it: all of it, but for what a summary stands for if that is `large`."""
-    left = Leftovers()
-    known = _load_point(path, left)
+    known, left = _load_point(path)
     try:
         summaries, rewinds = _read_marks(path, known.offset)
-        if known.offset and any(rewind.to <= left.last_id for rewind in rewinds):
-            left, known = Leftovers(), _Place()  # something that was left out counts again
+        if known.offset and any(rewind.to <= known.last_id for rewind in rewinds):
+            known, left = _Place(), Leftovers()  # something that was left out counts again
             summaries, rewinds = _read_marks(path, 0)
         start = _find_start(summaries, rewinds, known.offset + large)
         return _read(path, known, left, start, rewinds)
@@ -95,18 +95,18 @@ def _find_start(summaries: _Summaries, rewinds: _Rewinds, least_offset: int) -> 
 
 def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: _Rewinds) -> Loaded:
     """Read from a place on; of the events before `start`, only leftovers are kept."""
-    reader, place, offset = LogReader(known.last_line, left.last_id), known, known.offset
+    reader, place, offset = LogReader(known.last_line, known.last_id), known, known.offset
     loaded = reader.loaded
     with open_log(path, offset) as file:
         for number, data in enumerate(file, known.number + 1):
             offset += len(data)
             line, end = LogLine.of(data[:-1]), _END.search(data, max(0, len(data) - _END_BYTES))
-            if line and line.id <= left.last_id:
+            if line and line.id <= place.last_id:
                 loaded.damage.append(f"Line {number} is there twice or out of order (event {line.id}).")
             elif line and end and line.id < start:
                 left.take(line, undone=is_undone(line.id, rewinds))
                 reader.pass_over(number, line.id, int(end[1]))
-                place = _Place(offset, number, int(end[1]), line.data[-TRAILER_BYTES:].decode())
+                place = _Place(offset, number, int(end[1]), line.id, line.data[-TRAILER_BYTES:].decode())
             else:
                 reader.take(number, data)
                 last = loaded.events[-1] if loaded.events else None
@@ -121,25 +121,25 @@ def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: _Rewi
     return loaded
 
 
-def _load_point(path: Path, left: Leftovers) -> _Place:
+def _load_point(path: Path) -> tuple[_Place, Leftovers]:
     """Where to begin, with what is left from before; the start of the log if no point is known of it."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         head, *lines = (path.parent / RESUME_POINT).read_bytes().splitlines()
         raw = json.loads(head)
-        place = _Place(*(raw[name] for name in ("offset", "number", "last_line", "end")))
+        place = _Place(*(raw[name] for name in ("offset", "number", "last_line", "last_id", "end")))
         found = [LogLine.of(line) for line in lines]
         is_whole = raw["version"] == _VERSION and len(lines) == raw["lines"] and all(found)
         if is_whole and is_after(path, place.offset, place.end):
+            left = Leftovers()
             for line in filter(None, found):
                 left.take(line)
-            left.last_id = raw["last_id"]
-            return place
-    return _Place()
+            return place, left
+    return _Place(), Leftovers()
 
 
 def _store_point(path: Path, place: _Place, left: Leftovers) -> None:
     lines = [line.data for line in left.lines()]
-    raw = {"version": _VERSION, "lines": len(lines), "last_id": left.last_id, **asdict(place)}
+    raw = {"version": _VERSION, "lines": len(lines), **asdict(place)}
     with contextlib.suppress(OSError):  # next time all is read again
         replace_private(path.parent / RESUME_POINT, b"\n".join((json.dumps(raw).encode(), *lines)) + b"\n")
 
@@ -157,7 +157,6 @@ class Leftovers:
     """Takes in lines oldest first; `lines` gives those that still matter, a bounded number for each kind of thing."""
 
     def __init__(self) -> None:
-        self.last_id = 0
         self._slots: dict[tuple[str, ...], LogLine | events.Event] = {}  # the newest of each
         self._last: LogLine | None = None  # result, which says where commands run
         self._prompts: deque[LogLine] = deque(maxlen=PROMPTS_KEPT)
@@ -168,7 +167,6 @@ class Leftovers:
 
     def take(self, line: LogLine, *, undone: bool = False) -> None:
         """Take in the next line; one that a rewind has `undone` counts for numbers and settings only."""
-        self.last_id = max(self.last_id, line.id)
         match line.kind:
             case "session.started" | "notice":
                 self._take_setting(line)
