@@ -33,7 +33,7 @@ class FlowJournal:
         records, whole = read(folder / FILE)
         self.before = {(r["key"], r["input"]): r for r in records if r.get("type") == "done"}  # of earlier runs
         self.begun = bool(records)
-        self.done_tasks = set(self.before)
+        self.done = len(self.before)  # tasks; a task of this run has a key of its own
         self.sessions = {r["id"] for r in records if r.get("type") == "session"}
         self.cost_usd = cost_of(records)  # of all tasks that ended; None when a price is not known
         self._fd = open_private(folder / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT)
@@ -46,8 +46,7 @@ class FlowJournal:
         while data:
             data = data[os.write(self._fd, data) :]
         self.cost_usd = add_cost(self.cost_usd, cost_of([record]))
-        if type == "done":
-            self.done_tasks.add((fields["key"], fields["input"]))
+        self.done += type == "done"
         if type != "started":
             getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has no fdatasync
 

@@ -82,7 +82,7 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
     elif request.options.output == "text":
         _print_end(value, flow, display)
     else:
-        facts = {"id": journal.id, "result": value, "tasks": len(journal.done_tasks), "reused": flow.reused}
+        facts = {"id": journal.id, "result": value, "tasks": journal.done, "reused": flow.reused}
         facts |= {"cost_usd": journal.cost_usd, "duration_ms": round(display.seconds * 1000)}
         print(ascii_json({"type": "flow", **facts}))
     return 0
@@ -300,7 +300,7 @@ class FlowDisplay:
 def _print_end(value: Any, flow: Flow, display: FlowDisplay) -> None:
     if value is not None:
         print(value if isinstance(value, str) else json.dumps(value, indent=2))
-    facts = [plural(len(flow.journal.done_tasks), "task"), f"{flow.reused} from before" if flow.reused else ""]
+    facts = [plural(flow.journal.done, "task"), f"{flow.reused} from before" if flow.reused else ""]
     facts += [money(flow.cost), duration(display.seconds), f"flow {flow.journal.id}"]
     print(" · ".join(filter(None, facts)), file=sys.stderr)
 

@@ -59,7 +59,6 @@ def restore(history: Iterable[events.Event], root: Path) -> ResumeState:
     """What to go on with; paths of records are relative to `root` where they are not whole."""
     everything = list(history)
     kept = surviving(everything)
-    mode, model, chosen = _settings(everything)
     shown, seen, jobs = "", dict[str, str](), dict[str, str]()
     families: dict[str, str] = {}  # of the calls; a tool from outside may name paths and hashes that mean nothing here
     for event in kept:
@@ -84,10 +83,8 @@ def restore(history: Iterable[events.Event], root: Path) -> ResumeState:
             jobs[name] = f"{name} (`{command}`) ended with the process it ran in; its output is in {output}."
     cwd = os.path.normpath(os.path.join(root, shown)) if shown else ""
     return ResumeState(
-        todos=todos(kept),
-        mode=mode,
-        model=model,
-        chosen=chosen,
+        todos(kept),
+        *_settings(everything),
         cwd=cwd if os.path.isdir(cwd) else "",
         seen=seen,
         children=find_interrupted(kept),
