@@ -18,7 +18,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
-from cowork.frontends.host import Choose, Host, Options, Row
+from cowork.frontends.host import Host, Options
 from cowork.frontends.prompt import LineChat, is_capable
 from cowork.frontends.repl.input.actions import Actions, PanelSelection, own_commands
 from cowork.frontends.repl.input.completion import Completer
@@ -63,7 +63,7 @@ class Repl:
         self.picker = Picker(self.redraw)
         self.turns = Turns(
             host, self.scene, lambda: own_commands(self), self._end_turn, self._give_back, self._hold, self._release,
-            self._choose,
+            lambda choose: (self._plain or self.picker).choose(choose),
         )  # fmt: skip
         self.terminal = Terminal(self.options, self.write_raw, self.scene.clock, self.environ, lambda: self._is_live)
         self.viewer: Viewer | None = None  # takes the whole screen while it is open
@@ -296,9 +296,6 @@ class Repl:
         self.terminal.call_back(seconds)
         self.terminal.title(self._folder)
         self.redraw()
-
-    async def _choose(self, choose: Choose) -> Row | None:
-        return await (self._plain or self.picker).choose(choose)
 
     def _give_back(self, text: str) -> None:
         kept = self.composer.text

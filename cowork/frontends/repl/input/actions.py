@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cowork.core.errors import UserError
@@ -184,7 +185,7 @@ class Actions:
         """Ctrl+V: put the image on the clipboard into the message."""
 
         async def attach() -> None:
-            self._repl.composer.attach(await self._repl.terminal.clipboard_image())
+            self._repl.composer.paste(str(await self._repl.terminal.clipboard_image()))
 
         self._spawn(attach())
 
@@ -204,8 +205,7 @@ class Actions:
             return
         question = self._repl.dialogs.current.question
         title = one_line(question.title)
-        node = AgentNode("question", [("bold", title)], open=True)
-        node.body = lambda columns, theme: what_lines(question, columns, theme)
+        node = AgentNode("question", [("bold", title)], body=partial(what_lines, question), open=True)
         self._repl.viewer = Viewer(title, lambda: [node], copy=self._repl.terminal.copy, at_end=False)
 
     def viewer_key(self, name: str) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from prompt_toolkit.buffer import Buffer
@@ -48,11 +48,8 @@ class History:
         record = json.dumps({"at": round(time.time(), 3), "text": text}, ensure_ascii=False) + "\n"
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, record.encode("utf-8", "surrogatepass"))
-            finally:
-                os.close(descriptor)
+            with open(self._path, "ab", buffering=0, opener=partial(os.open, mode=0o600)) as file:
+                file.write(record.encode("utf-8", "surrogatepass"))
         except OSError:
             self._path = None  # a read-only home must not stop the chat
 
@@ -85,10 +82,6 @@ class Composer:
                 chip = f"{chip[:-1]} #{len(self.pastes) + 1}]"
             self.pastes[chip], data = data, chip
         self.buffer.insert_text(data)
-
-    def attach(self, image: Path) -> None:
-        """Put an image into the message, as a chip."""
-        self.buffer.insert_text(self._chip(image))
 
     def _chip(self, image: Path) -> str:
         chip = f"[image {image.name}]"

@@ -45,6 +45,7 @@ _HERE = {  # what a shell user runs, and what does the same in the chat
 }
 _MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}
 _COLOURS = ("blue", "cyan", "green", "yellow", "orange", "magenta", "purple", "pink")
+_OWN_FACTS = ("branch", "model", "context", "cost")  # of the status line, in the order in which they give way
 _WIDEST_BAR, _WIDEST_NAME = 72, 28
 
 
@@ -203,12 +204,12 @@ def status_line(
     room = columns - 1
     line = _join(facts.values())
     stop = hint.rpartition(" · ")[2] if "Esc" in hint else ""  # how to stop is worth more than what it costs
-    for name, wanted in (("branch", hint), ("model", hint), ("context", stop), ("cost", stop)):
+    for name, wanted in zip(_OWN_FACTS, (hint, hint, stop, stop), strict=True):
         if wanted and line_width(line) + width(wanted) + 3 > room:
             facts.pop(name, None)
             line = _join(facts.values())
     while line_width(line) > room and len(facts) > 1:
-        least = next((name for name in ("branch", "model", "context", "cost") if children and name in facts), "")
+        least = next((name for name in _OWN_FACTS if children and name in facts), "")
         facts.pop(least) if least else facts.popitem()
         line = _join(facts.values())
     spare = room - line_width(line)
@@ -220,22 +221,21 @@ def status_line(
 
 
 def _facts(status: Status, queued: int, children: int, asking: int) -> dict[str, Line]:
+    percent = status.context_percent
+    known = (
+        ("line", "dim", one_line(status.line)),
+        ("context", "warn" if (percent or 0) >= 80 else "dim", "" if percent is None else f"context {percent:.0f} %"),
+        ("cost", "dim", format.money(status.cost_usd)),
+        ("queued", "accent", f"{queued} queued" if queued else ""),
+        ("jobs", "accent", format.plural(status.jobs, "job") if status.jobs else ""),
+        ("children", "accent", format.plural(children, "child") if children else ""),
+        ("model", "dim", one_line(status.model)),
+        ("branch", "dim", one_line(status.branch)),
+    )
     facts: dict[str, Line] = {"mode": [(_MODES.get(status.mode, "dim"), one_line(status.mode)), ("faint", " ⇧⇥")]}
-    if status.line:  # takes the place of what the chat says by itself
-        facts["line"] = [("dim", one_line(status.line))]
-    elif status.context_percent is not None:
-        style = "warn" if status.context_percent >= 80 else "dim"
-        facts["context"] = [(style, f"context {status.context_percent:.0f} %")]
-    counts = {
-        "cost": "" if status.line else format.money(status.cost_usd),
-        "queued": f"{queued} queued" if queued else "",
-        "jobs": format.plural(status.jobs, "job") if status.jobs else "",
-        "children": format.plural(children, "child") if children else "",
-        "model": "" if status.line else one_line(status.model),
-        "branch": "" if status.line else one_line(status.branch),
-    }
-    plainly = ("cost", "model", "branch")
-    facts |= {name: [("dim" if name in plainly else "accent", text)] for name, text in counts.items() if text}
+    facts |= {name: [(style, text)] for name, style, text in known if text}
+    for name in _OWN_FACTS if status.line else ():  # the person's line takes their place
+        facts.pop(name, None)
     if asking:
         facts["children"].append(("warn", f" · {asking} {'waits' if asking == 1 else 'wait'} for you"))
     return facts
