@@ -183,15 +183,24 @@ class Content:
 def decode(data: bytes) -> Content | None:
     """The text of these bytes; None when they are not text."""
     bom, encoding = mark(data)
-    if not bom and looks_binary(data[:SAMPLE]):
+    if bom:
+        with suppress(UnicodeDecodeError):
+            text = data[len(bom) :].decode(encoding, "surrogateescape" if encoding == "utf-8" else "strict")
+            return None if "\0" in text[:SAMPLE] else Content(text, encoding, bom)
         return None
-    try:
-        if not bom:
-            return Content(data.decode("utf-8"))
-        text = data[len(bom) :].decode(encoding, "surrogateescape" if encoding == "utf-8" else "strict")
-        return None if "\0" in text[:SAMPLE] else Content(text, encoding, bom)
-    except UnicodeDecodeError:
-        return None if bom else Content(*_decode_odd(data))
+    if looks_binary(data[:SAMPLE]):
+        return None
+    with suppress(UnicodeDecodeError):
+        return Content(data.decode("utf-8"))
+    # Not clean UTF-8: mostly that with a few stray bytes, else cp1252, else latin-1.
+    text = data.decode("utf-8", "surrogateescape")
+    strays = len(_SURROGATE.findall(text))
+    proper = len(text) - len(text.encode("ascii", "ignore")) - strays
+    if proper >= strays:
+        return Content(text)
+    with suppress(UnicodeDecodeError):
+        return Content(data.decode("cp1252"), "cp1252")
+    return Content(data.decode("latin-1"), "latin-1")
 
 
 def mark(data: bytes) -> tuple[bytes, str]:
@@ -214,16 +223,3 @@ def printable(text: str) -> str:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSENDABLE = re.compile("[\0\ud800-\udfff]")
-
-
-def _decode_odd(data: bytes) -> tuple[str, str]:
-    """Text that is not clean UTF-8: mostly UTF-8 with a few stray bytes, else cp1252, else latin-1."""
-    text = data.decode("utf-8", "surrogateescape")
-    strays = len(_SURROGATE.findall(text))
-    proper = len(text) - len(text.encode("ascii", "ignore")) - strays
-    if proper >= strays:
-        return text, "utf-8"
-    try:
-        return data.decode("cp1252"), "cp1252"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1"

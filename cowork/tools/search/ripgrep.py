@@ -24,8 +24,7 @@ from cowork.tools.base import ToolContext
 from cowork.tools.files.access import missing
 from cowork.tools.shell.terminal_text import plain
 
-MISSING = "ripgrep is missing, so nothing can be searched. Tell the user to reinstall cowork, or to install ripgrep."
-UNREADABLE = "Some files could not be read and were skipped."
+_MISSING = "ripgrep is missing, so nothing can be searched. Tell the user to reinstall cowork, or to install ripgrep."
 SECONDS = 60.0
 _PIECE = 64 * 1024  # what is looked at in one go: of more, the screen would stand still
 _REASON = 300  # characters of its complaint that are told
@@ -55,7 +54,7 @@ class RipgrepOutcome:
         if self.stopped == "time":
             out.append(f"The search was stopped after {self.seconds:.0f} s; name a folder in path to see the rest.")
         if self.code == 2 and not self.stopped:
-            out.append(UNREADABLE)
+            out.append("Some files could not be read and were skipped.")
         if self.out_of_memory:
             out.append("The search ran out of memory: a file has too long a line. Name other files in path or glob.")
         out += [f"{pipe} is a named pipe and was taken for an empty file." for pipe in self.pipes]
@@ -82,7 +81,13 @@ async def run(
         resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     complaint = asyncio.ensure_future(process.stderr.read())
     pipes = IgnorePipes(cwd / path)
-    feeding = asyncio.ensure_future(_feed(pipes))
+
+    async def feed() -> None:  # keeps it from waiting for ignore files that nobody writes
+        while True:
+            await asyncio.sleep(_FEED)
+            await asyncio.to_thread(pipes.feed)
+
+    feeding = asyncio.ensure_future(feed())
     try:
         async with asyncio.timeout(seconds):
             while piece := await process.stdout.read(_PIECE):
@@ -107,13 +112,6 @@ async def run(
     if text and not stopped and not outcome.out_of_memory:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
     return outcome
-
-
-async def _feed(pipes: IgnorePipes) -> None:
-    """Keep a search from waiting for ignore files that nobody writes."""
-    while True:
-        await asyncio.sleep(_FEED)
-        await asyncio.to_thread(pipes.feed)
 
 
 async def filter_lines(pattern: str, text: bytes) -> str:
@@ -170,7 +168,7 @@ async def _start(
             raise FileNotFoundError
         return await spawn.piped(program(), *arguments, environ=environ, cwd=cwd, stdin=stdin)
     except FileNotFoundError as error:
-        raise ToolError("EXECUTION_ERROR", MISSING) from error
+        raise ToolError("EXECUTION_ERROR", _MISSING) from error
     except OSError as error:
         if error.errno == errno.E2BIG:
             raise ToolError("INVALID_PARAM", "That is too long to search for. Search for a part of it.") from error

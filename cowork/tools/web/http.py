@@ -61,7 +61,9 @@ async def _get(url: str, private: Collection[str], headers: Mapping[str, str]) -
     host = host_of(url)
     if not host or (parts := urlsplit(url)).username is not None:
         raise ToolError("INVALID_PARAM", f"{url[:200]!r} is not an http(s) address without a password. Correct it.")
-    proxy = _proxy(parts)
+    system: Any = importlib.import_module("urllib.request")  # heavy, and few runs fetch anything
+    proxies = {} if system.proxy_bypass(parts.hostname) else system.getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
     # Through a proxy it is the proxy that looks up names; what names a private place by itself is refused all the same.
     addresses = [host] if proxy and not _is_address(host) else await _lookup(parts, private)
     httpx: Any = importlib.import_module("httpx2")
@@ -105,10 +107,8 @@ async def _lookup(parts: SplitResult, private: Collection[str]) -> list[str]:
         raise ToolError("NOT_FOUND", f"There is no host {host[:200]}. Check the address.") from error
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     if host not in private and not all(map(_is_public, addresses)):
-        raise ToolError(
-            "ACCESS_DENIED",
-            f"{host} is in a private network, which is not fetched. The user can allow it: [web] private_hosts.",
-        )
+        said = f"{host} is in a private network, which is not fetched. The user can allow it: [web] private_hosts."
+        raise ToolError("ACCESS_DENIED", said)
     return addresses
 
 
@@ -129,11 +129,3 @@ def _is_address(host: str) -> bool:
     except OSError:
         return ":" in host or host == "localhost" or host.endswith(".localhost")
     return True
-
-
-def _proxy(parts: SplitResult) -> str:
-    system: Any = importlib.import_module("urllib.request")  # heavy, and few runs fetch anything
-    if system.proxy_bypass(parts.hostname or ""):
-        return ""
-    proxies = system.getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all") or ""
