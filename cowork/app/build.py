@@ -21,7 +21,7 @@ from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.hooks import HookGroup, Hooks, NoHooks
 from cowork.core.later import later
-from cowork.core.ports import Ask, Emit
+from cowork.core.ports import Ask, Emit, is_tool_word
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
 from cowork.engine.assembly import AgentSpec, Rights, Services
@@ -163,7 +163,7 @@ def choose_tools(tools: ToolSet, config: Config, *, person: bool = True) -> Tool
     """The tools the configuration leaves; unknown names are a mistake worth a word."""
     enabled, disabled = config.tools.enabled, config.tools.disabled
     for name in (*enabled, *disabled):
-        if not tools.knows(name):
+        if not is_tool_word(name, tools):
             raise UserError(f"There is no tool {name!r}.", f"The tools are {', '.join(tools)}.")
     hidden = [] if config.agent.subagent.expose_subagent_tool else [subagent.name]
     hidden += [] if person else [ask_user.name]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cowork.core.blocks import ToolUse
-from cowork.core.ports import TOOL_GROUPS, Family, ToolSpec, is_tool_word, names_tool
+from cowork.core.ports import TOOL_GROUPS, Family, ToolSpec, names_tool
 from cowork.tools.base import Tool
 
 
@@ -110,10 +110,6 @@ class ToolSet(Mapping[str, Tool]):
         tool = self.get(call.name)
         name, args = tool.carries(call.input) if tool and tool.carries and not call.malformed else ("", {})
         return replace(call, name=name, input=args) if name else call
-
-    def knows(self, word: str) -> bool:
-        """Whether a word of a list can name tools here."""
-        return is_tool_word(word, self)
 
     def named(self, word: str) -> list[Tool]:
         """The tools a word of a list stands for."""

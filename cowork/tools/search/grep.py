@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -79,14 +80,11 @@ async def grep(
     options = ["-H", "--no-heading", "--color=never", "--engine=auto", f"-e{pattern}", *where.options]
     options += (["-i"] if ignore_case else []) + (["-U", "--multiline-dotall"] if multiline else [])
     found = GrepOutput(ctx, where, output_mode)
-    match output_mode:
-        case "content":
-            options += ["-n", f"-M{_WIDTH}", "--max-columns-preview", "--no-context-separator"]
-            options += [f"-A{after or context}", f"-B{before or context}"]
-        case "files_with_matches":
-            options.append("-l")
-        case "count":
-            options.append("-c")
+    if output_mode == "content":
+        options += ["-n", f"-M{_WIDTH}", "--max-columns-preview", "--no-context-separator"]
+        options += [f"-A{after or context}", f"-B{before or context}"]
+    else:
+        options.append("-c" if output_mode == "count" else "-l")
     options += [f"--iglob=!{pattern}" for pattern in ctx.workspace.unsearched]  # a file named by itself is still read
     outcome = await rg.run(options, where.base or "./", ctx.state.cwd, found.take)
     if outcome.out_of_memory:  # a file that is mapped needs no memory of its own, but many small ones take longer
@@ -94,10 +92,9 @@ async def grep(
         outcome = await rg.run(["--mmap", *options], where.base or "./", ctx.state.cwd, found.take)
     if found.total or found.binary:
         return _record(found, outcome, head_limit or _MOST_RESULTS, line_numbers=line_numbers)
-    kept = ", ".join(rg.printable_name(part) for part in (glob, type) if part)
-    nothing = rg.printable_name(f"No matches in {where.base}" if where.base else "No matches") + (
-        f" ({kept})" if kept else ""
-    )
+    nothing = rg.printable_name(f"No matches in {where.base}" if where.base else "No matches")
+    if kept := ", ".join(rg.printable_name(part) for part in (glob, type) if part):
+        nothing += f" ({kept})"
     hint = "" if multiline else await _hint(ctx, where, pattern, options, ignore_case=ignore_case)
     notes = outcome.notes()
     display: Json = {"kind": "matches", "lines": [], "total": 0, "files": 0, "summary": "No matches"}
@@ -127,8 +124,7 @@ class GrepOutput:
     def __init__(self, ctx: ToolContext, where: Where, mode: Mode) -> None:
         self._ctx = ctx
         self._where = where
-        self._checked = bool(where.globs) or ctx.tree.may_read is not None
-        self._kept: dict[bytes, bool] = {}
+        self._wants = cache(self._is_wanted)
         self._rest = b""
         self._bytes = 0
         self.mode = mode
@@ -142,7 +138,7 @@ class GrepOutput:
         end = 0
         for match in _PATTERNS[self.mode].finditer(data):
             end = match.end()
-            if not self._checked or self._keep(match[1]):
+            if self._wants(match[1]):
                 self._add(match)
                 results = self.total if self.mode == "content" else len(self.files)
                 if results >= _MOST_RESULTS or self._bytes >= _MOST_BYTES:
@@ -155,11 +151,9 @@ class GrepOutput:
         """Whether the one file searched is binary and matches."""
         return b": binary file matches" in self._rest
 
-    def _keep(self, raw: bytes) -> bool:
-        if raw not in self._kept:
-            name = _name(raw)
-            self._kept[raw] = self._where.accepts(name) and rg.may_read(self._ctx, self._ctx.state.cwd / name)
-        return self._kept[raw]
+    def _is_wanted(self, raw: bytes) -> bool:
+        name = _name(raw)
+        return self._where.accepts(name) and rg.may_read(self._ctx, self._ctx.state.cwd / name)
 
     def _add(self, match: re.Match[bytes]) -> None:
         lines = self.files.setdefault(match[1], [])
@@ -215,11 +209,10 @@ def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_n
         summary = f"{total} file{'s' if found.total != 1 else ''}"
     shown = _group(rows[:limit]) if line_numbers else head
     text = "\n".join([*shown, *([""] if head else []), f"{summary}.", *notes])
-    display: Json = {"kind": "matches", "lines": head[:_SHOWN_TO_PEOPLE], "total": found.total, "files": files}
-    display["summary"] = summary
-    make = partial if notes else ok
+    counts = {"total": found.total, "files": files}
+    display: Json = {"kind": "matches", "lines": head[:_SHOWN_TO_PEOPLE], **counts, "summary": summary}
     data: Json = {"mode": found.mode, "matches": found.total, "files": files, "shown": len(head)}
-    return make(text, display=display, truncated=cut or more, notes=notes, **data)
+    return (partial if notes else ok)(text, display=display, truncated=cut or more, notes=notes, **data)
 
 
 def _rows(found: GrepOutput, *, line_numbers: bool) -> Iterator[tuple[str, str]]:
