@@ -13,7 +13,7 @@ from cowork.app.project import Additions
 from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.events import Event
-from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict, NoHooks, joined
+from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict, NoHooks, join_verdicts
 from cowork.core.ports import AgentDef, Ask
 from cowork.tools.base import Tool
 
@@ -104,7 +104,7 @@ class FunctionHooks(NoHooks):
         for function in self._chosen(call.event, call.subject):
             said = function(call)
             verdicts.append((await said if inspect.isawaitable(said) else said) or HookVerdict())
-        return joined(verdicts)
+        return join_verdicts(verdicts)
 
     def _chosen(self, event: str, subject: str) -> list[HookFunction]:
         return [f for name, pattern, f in self._functions if name == event and pattern.fullmatch(subject)]

@@ -154,7 +154,7 @@ class Run:
         if outcome.reason != "completed":
             return outcome
         try:
-            self.structured, outcome = await output_schema.typed(self.agent, outcome, self.output_schema)
+            self.structured, outcome = await output_schema.parse_answer(self.agent, outcome, self.output_schema)
         except output_schema.SchemaFailed as failure:
             if failure.outcome.reason != "completed":  # a limit or the service ended the repair: callers can act on it
                 return failure.outcome

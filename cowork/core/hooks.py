@@ -83,14 +83,14 @@ class HookGroup:
 
     async def fire(self, call: HookCall) -> HookVerdict:
         asked = [member for member in self.members if member.listens(call.event, call.subject)]
-        return joined(await asyncio.gather(*(member.fire(call) for member in asked)))
+        return join_verdicts(await asyncio.gather(*(member.fire(call) for member in asked)))
 
     async def aclose(self) -> None:
         for member in self.members:
             await member.aclose()
 
 
-def joined(verdicts: Sequence[HookVerdict]) -> HookVerdict:
+def join_verdicts(verdicts: Sequence[HookVerdict]) -> HookVerdict:
     """One verdict of many: deny wins over ask, ask over allow; all contexts count; of two rewrites the last does."""
     ranks = ("", "allow", "ask", "deny")
     decision = max((v.decision for v in verdicts), key=ranks.index, default=HookVerdict().decision)

@@ -83,7 +83,7 @@ _GIT_READS = {
 
 def visible(text: str) -> str:
     r"""The text with everything that could steer a terminal or hide itself shown as `\x1b`, `\u202e` …"""
-    return _CONTROLS.sub(_escaped, text) if text.isascii() else re.sub(_HIDDEN, _escaped, text)
+    return _CONTROLS.sub(_escape, text) if text.isascii() else re.sub(_HIDDEN, _escape, text)
 
 
 def visible_line(text: str) -> str:
@@ -93,7 +93,7 @@ def visible_line(text: str) -> str:
 
 def inert(text: str) -> str:
     """The text without anything a terminal would act on; no neighbour is looked at, so a line may come in pieces."""
-    return _CONTROLS.sub(_escaped, text) if text.isascii() else re.sub(_STEERS, _escaped, text)
+    return _CONTROLS.sub(_escape, text) if text.isascii() else re.sub(_STEERS, _escape, text)
 
 
 def ascii_json(value: object, **options: Any) -> str:
@@ -113,7 +113,7 @@ class Visible:
         if chunk.isascii() and chunk and not self._held and chunk[-1] != "\r":
             self._last = ""
             return visible(chunk)
-        text = self._last + re.sub(_PAIR, _joined, self._held + chunk)
+        text = self._last + re.sub(_PAIR, _join_pair, self._held + chunk)
         held = re.search(_HELD, text)
         cut = len(text) if held is None else held.start()
         return self._draw(text, cut)
@@ -168,7 +168,7 @@ def clean_environ(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> di
     return kept | {"GIT_CONFIG_COUNT": str(len(_GIT_READS)), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     found = match.group()
     if found == "\r\n":
         return "\n"
@@ -178,7 +178,7 @@ def _escaped(match: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _joined(match: re.Match[str]) -> str:
+def _join_pair(match: re.Match[str]) -> str:
     return match.group().encode("utf-16", "surrogatepass").decode("utf-16")
 
 

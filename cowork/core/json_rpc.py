@@ -147,14 +147,14 @@ class Peer:
             return self._fail(message.get("id"), RpcError(INVALID_REQUEST, "`method` is a string, `params` an object."))
         loop = asyncio.get_running_loop()
         if "id" not in message:
-            loop.call_soon(self._heard, method, params or {})
+            loop.call_soon(self._take_notification, method, params or {})
             return None
         number = message["id"]
         if isinstance(number, bool) or not isinstance(number, int | str | None):
             return self._fail(None, RpcError(INVALID_REQUEST, "`id` is a number or a string."))
         if number in self._answering:
             return self._fail(number, RpcError(INVALID_REQUEST, f"A request with the id {number!r} is being answered."))
-        self._answering[number] = task = loop.create_task(self._answered(number, method, params or {}))
+        self._answering[number] = task = loop.create_task(self._give_answer(number, method, params or {}))
         task.add_done_callback(lambda task: self._answering.pop(number))
         return None
 
@@ -171,7 +171,7 @@ class Peer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _heard(self, method: str, params: Json) -> None:
+    def _take_notification(self, method: str, params: Json) -> None:
         if method == self._cancel:
             number = params.get("requestId")
             if isinstance(number, int | str | None) and (task := self._answering.get(number)):
@@ -179,7 +179,7 @@ class Peer:
         else:
             self._hear(method, params)
 
-    async def _answered(self, number: Any, method: str, params: Json) -> None:
+    async def _give_answer(self, number: Any, method: str, params: Json) -> None:
         try:
             result = await self._answer(method, params)
         except RpcError as error:

@@ -207,7 +207,7 @@ class Transcript:
             elif call.id in self._cleared:
                 result = ToolResult(call.id, CLEARED, result.is_error)
             elif call.id in self._shortened:
-                result = ToolResult(call.id, _shortened(result.content), result.is_error)
+                result = ToolResult(call.id, _shorten(result.content), result.is_error)
             yield result
 
     def _compact(self, event: ContextCompacted) -> None:
@@ -264,7 +264,7 @@ def is_pinned(event: Event) -> bool:
     return isinstance(event, ToolEnded) and "skill" in (event.record.get("data") or ())
 
 
-def _shortened(content: str | tuple[Text | Image, ...]) -> str:
+def _shorten(content: str | tuple[Text | Image, ...]) -> str:
     """Head and tail of a result, without its pictures."""
     text = content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
     left_out = max(0, len(text) - SHORT)

@@ -80,7 +80,7 @@ class Compaction:
         cleared, saved = _clearable(agent)
         if trigger != "manual" and cleared and before - saved * scale < AFTER_SHARE * window:
             kept = (f"everything but {len(cleared)} old tool results",)
-            agent.emit(_measured(agent, room, ContextCompacted(cleared=cleared, trigger=trigger, kept=kept)))
+            agent.emit(_measure(agent, room, ContextCompacted(cleared=cleared, trigger=trigger, kept=kept)))
             return True
         try:
             return await self._summarize(agent, trigger, hint, room)
@@ -91,7 +91,7 @@ class Compaction:
     async def _summarize(self, agent: Agent, trigger: str, hint: str, room: Room) -> bool:
         keep = 0.0 if trigger == "manual" else KEEP_SHARE
         new = KEEP_SHARE if trigger == "overflow" else NEW_SHARE
-        keep_from, shortened = _kept(agent.transcript, room.tokens(keep), room.tokens(new))
+        keep_from, shortened = _choose_kept(agent.transcript, room.tokens(keep), room.tokens(new))
         older = _older(agent.transcript, keep_from)
         if trigger == "auto" and sum(map(_size, older)) < room.tokens(LEAST_GAIN):
             older = []
@@ -104,7 +104,7 @@ class Compaction:
         if older:
             summary = (part for part in agent.transcript.parts() if part.kind == "summary")
             events = [event for part in (*summary, *older) for event in part.events]
-            told, cost = await self._told(agent, events, trigger, hint, room)
+            told, cost = await self._ask_for_summary(agent, events, trigger, hint, room)
             pins, names = self._pins(agent, keep_from, room)
             event = replace(
                 event,
@@ -115,14 +115,14 @@ class Compaction:
                 cost_usd=cost.cost_usd,
                 model=agent.provider.model,
             )
-        event = _measured(agent, room, event)
+        event = _measure(agent, room, event)
         if trigger == "manual" and event.tokens_after >= event.tokens_before:
             agent.add_wasted(cost)
             raise UserError("Nothing was compacted: a summary would take as much room as the conversation does.")
         agent.emit(event)
         return True
 
-    async def _told(
+    async def _ask_for_summary(
         self, agent: Agent, older: Sequence[Event], trigger: str, hint: str, room: Room
     ) -> tuple[str, Cost]:
         """The model's summary; when the service fails, a plain list of what happened, unless nobody waits for it."""
@@ -130,7 +130,7 @@ class Compaction:
         wish = f"\n\nThe user asks to keep in mind: {hint}" if hint else ""
         most = room.chars(ASK_SHARE)
         for _ in range(TRIES):
-            text = _fitted(older, most)
+            text = _fit(older, most)
             most = len(text) // 4
             request = Request(
                 self.instructions,
@@ -164,7 +164,7 @@ class Compaction:
             e for e in agent.transcript.prompts() if e.source != "system" and (not keep_from or e.id < keep_from)
         ]
         if context := next((e.context for e in prompts if e.context), ""):
-            pins["instructions"] = _pinned(agent, "instructions", context, room.chars(PIN_SHARE))
+            pins["instructions"] = _pin(agent, "instructions", context, room.chars(PIN_SHARE))
         asked = [e for n, e in enumerate(prompts) if not n or e.source in PEOPLE]
         if asked:
             name = "the request" if len(asked) == 1 else f"{len(asked)} requests"
@@ -177,7 +177,7 @@ class Compaction:
         # The skills that were loaded in the conversation, each as it was told last.
         if skills := {e.record["data"]["skill"]: str(e.record["text"]) for e in _pinned_results(agent)}:
             most = room.chars(PIN_SHARE) // len(skills)
-            kept = {name: _pinned(agent, f"skill-{name}", text, most) for name, text in skills.items()}
+            kept = {name: _pin(agent, f"skill-{name}", text, most) for name, text in skills.items()}
             texts = [f'<skill name="{name}">\n{text}\n</skill>' for name, text in kept.items()]
             pins[plural(len(skills), "skill")] = "\n\n".join(texts)
         if files := list(state.seen)[-20:]:
@@ -235,7 +235,7 @@ def render(events: Sequence[Event], *, clip: int = 800) -> str:
     return "\n".join(lines)
 
 
-def _measured(agent: Agent, room: Room, event: ContextCompacted) -> ContextCompacted:
+def _measure(agent: Agent, room: Room, event: ContextCompacted) -> ContextCompacted:
     """The event with the room it makes."""
     event = replace(event, tokens_before=room.before, agent=agent.path)
     after = estimate(agent, fold([*agent.transcript.history(), event], agent.path))
@@ -255,7 +255,7 @@ def _clearable(agent: Agent) -> tuple[tuple[str, ...], int]:
     return tuple(bulky), sum(bulky.values())
 
 
-def _kept(transcript: Transcript, keep: int, most_new: int) -> tuple[int, tuple[str, ...]]:
+def _choose_kept(transcript: Transcript, keep: int, most_new: int) -> tuple[int, tuple[str, ...]]:
     """Id of the oldest part that stays as it is, 0 for none, and which results of it must be shortened.
 
     What the model has not answered to yet always stays, in `most_new` tokens; before it, as much as `keep` holds.
@@ -293,7 +293,7 @@ def _size(part: HistoryPart) -> int:
 def _requests(agent: Agent, asked: Sequence[PromptAdded], most: int, newest: int) -> str:
     """What the person asked for, word for word: the newest, the first, and of the rest what fits."""
     rooms = [most // 2] * (len(asked) - 1) + [newest]
-    *texts, last = [_pinned(agent, f"request-{e.id}", e.text, most) for e, most in zip(asked, rooms, strict=True)]
+    *texts, last = [_pin(agent, f"request-{e.id}", e.text, most) for e, most in zip(asked, rooms, strict=True)]
     left = most - len(texts[0] if texts else "")
     chosen = [last]
     for text in reversed(texts[1:]):
@@ -307,7 +307,7 @@ def _requests(agent: Agent, asked: Sequence[PromptAdded], most: int, newest: int
     return "\n".join(out)
 
 
-def _pinned(agent: Agent, name: str, text: str, room: int) -> str:
+def _pin(agent: Agent, name: str, text: str, room: int) -> str:
     """A text that must not be lost: one that is too long is kept in a file, which the model may read."""
     if len(text) <= room:
         return text
@@ -316,7 +316,7 @@ def _pinned(agent: Agent, name: str, text: str, room: int) -> str:
     return _squeeze(text, room, said)
 
 
-def _fitted(older: Sequence[Event], room: int) -> str:
+def _fit(older: Sequence[Event], room: int) -> str:
     """The conversation in so many characters: results give way first, then the middle."""
     for clip in (800, 200):
         text = render(older, clip=clip)

@@ -116,7 +116,7 @@ class Agent:
         reason, error, text, stop = "interrupted", Json(), "", ""
         self.runner.hooks.stop, heard = "", False
         try:
-            if why := await self._blocked(prompt):
+            if why := await self._block_reason(prompt):
                 raise _Stopped("denied", "hook", f"A hook blocked the prompt: {why}")
             self.emit(prompt.event())
             self.since, heard = max((p.id for p in self.transcript.prompts()), default=0), True
@@ -203,12 +203,12 @@ class Agent:
     async def _drain(self) -> None:
         inbox, self._inbox = self._inbox, []
         for prompt in inbox:
-            if why := await self._blocked(prompt):
+            if why := await self._block_reason(prompt):
                 self.emit(Notice(f"A hook blocked what you said: {why}", "warning", "hook.blocked"))
             else:
                 self.emit(prompt.event())
 
-    async def _blocked(self, prompt: Prompt) -> str:
+    async def _block_reason(self, prompt: Prompt) -> str:
         """Why hooks forbid what a person says; else the prompt carries what they want the model to know."""
         if prompt.source not in PEOPLE:
             return ""

@@ -34,11 +34,11 @@ def instruction(schema: Json) -> str:
     )
 
 
-async def typed(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outcome]:
+async def parse_answer(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outcome]:
     """The value of the answer and the outcome it came with; asks for repairs in tool-less turns."""
     turns = outcome.turns
     for repair in range(REPAIRS + 1):
-        text = _unfenced(outcome.text)
+        text = _strip_fence(outcome.text)
         value, problems = _read(text, schema)
         if not problems:
             return value, replace(outcome, text=text)
@@ -54,7 +54,7 @@ async def typed(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outc
     raise SchemaFailed(problems, outcome)
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     """The text without a code fence around it, so that a program can read the answer as it is."""
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", text, re.DOTALL)
     return fenced[1] if fenced else text

@@ -99,7 +99,7 @@ class Runner:
     async def run_aside(self, name: str, args: Json) -> ToolRecord:
         """Run a call that is no part of the conversation, judged as any other."""
         call = ToolUse(f"aside_{uuid4().hex[:8]}", name, args)
-        return self._finish(call, await self._guarded(call, None), 0)
+        return self._finish(call, await self._run_guarded(call, None), 0)
 
     def _next_group(self, calls: Sequence[ToolUse]) -> list[tuple[ToolUse, JudgedCall | None]]:
         """The calls that may start now, side by side; the others are looked at when their turn comes."""
@@ -139,10 +139,10 @@ class Runner:
         """Start, run and end one call; cancelling it ends it too."""
         started = time.monotonic()
         self.tally.start(call.name)
-        self._emit(self._started(call))
+        self._emit(self._start_event(call))
         record = failed("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
-            record = await self._guarded(call, judged)
+            record = await self._run_guarded(call, judged)
         except Interrupted as stop:
             record = stop.record
             raise
@@ -156,13 +156,13 @@ class Runner:
             self._emit(ToolEnded(call.id, call.name, record.to_dict(), record.display, record.images))
         return record
 
-    def _started(self, call: ToolUse) -> ToolStarted:
+    def _start_event(self, call: ToolUse) -> ToolStarted:
         """The event that tells of a call before it is known whether it may run."""
         tool = self.tools.get(call.name) or self.tools.all.get(call.name)
         line = tool.line(call.input, str(self._workspace.root)) if tool else flat(call_line(call.input))
         return ToolStarted(call.id, call.name, call.input, tool.family if tool else "other", line)
 
-    async def _guarded(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
+    async def _run_guarded(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         key = f"{call.name}\0{call.input!r}"
         if self._failures.get(key, 0) >= SAME_FAILURES:
             self._failures[key] = 0
@@ -172,7 +172,7 @@ class Runner:
                 "Change the arguments or take another way.",
             )
         try:
-            record = await self._checked(call, judged)
+            record = await self._run_checked(call, judged)
         except ToolError as error:
             record = failed(error.code, error.text, **error.data)
         except Exception as error:
@@ -181,7 +181,7 @@ class Runner:
         self._failures[key] = self._failures.get(key, 0) + 1 if record.status == "error" else 0
         return record
 
-    async def _checked(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
+    async def _run_checked(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         tool = self._find(call)
         if call.malformed:
             raise ToolError("INVALID_PARAM", f"The arguments were not run: {call.malformed}. Send the call again.")

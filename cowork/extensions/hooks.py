@@ -16,7 +16,7 @@ from typing import Any, Literal
 from cowork.core.blocks import Json, as_object
 from cowork.core.front_matter import BadFile, Problem, json_of_file, line_of
 from cowork.core.frozen import frozen
-from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict, joined
+from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict, join_verdicts
 from cowork.core.ports import AgentOrigin
 
 Contract = Literal["claude", "codex"]
@@ -201,7 +201,7 @@ class FileHooks:
                 task = asyncio.create_task(self._run(rule, call))
                 self._beside.add(task)
                 task.add_done_callback(self._beside.discard)
-        return joined(await asyncio.gather(*(self._run(rule, call) for rule in waits)))
+        return join_verdicts(await asyncio.gather(*(self._run(rule, call) for rule in waits)))
 
     async def aclose(self) -> None:
         """Let what runs beside the session end, or end it."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cowork.core.events import Notice, PromptAdded, ToolEnded
-from cowork.core.hooks import HookCall, HookEvent, HookGroup, HookVerdict, joined
+from cowork.core.hooks import HookCall, HookEvent, HookGroup, HookVerdict, join_verdicts
 from cowork.core.ports import Decision
 from cowork.engine.hook_points import MOST_CONTINUATIONS, apply_verdict
 from tests.fakes.stage import Stage, call, say, turn
@@ -164,9 +164,9 @@ async def test_a_hook_that_fails_is_told_and_changes_nothing(stage: Stage, event
 
 def test_deny_wins_and_nothing_is_allowed_beyond_a_lasting_grant() -> None:
     allow, ask, deny = HookVerdict("allow", "a"), HookVerdict("ask", "b"), HookVerdict("deny", "c")
-    assert joined([allow, deny, ask]).decision == "deny"
-    assert joined([allow, ask]).reason == "b"
-    assert joined([]) == HookVerdict()
+    assert join_verdicts([allow, deny, ask]).decision == "deny"
+    assert join_verdicts([allow, ask]).reason == "b"
+    assert join_verdicts([]) == HookVerdict()
     asked, protected = Decision("ask", "x", rule="Edit(a)"), Decision("ask", "it is protected")
     assert apply_verdict(asked, allow).verdict == "allow"
     assert apply_verdict(protected, allow).verdict == "ask"

@@ -14,7 +14,7 @@ from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import Answer, ToolRecord, ok
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent, Outcome, Prompt
-from cowork.engine.output_schema import SchemaFailed, instruction, typed
+from cowork.engine.output_schema import SchemaFailed, instruction, parse_answer
 from cowork.engine.subagents.order import Assignment
 from cowork.engine.subagents.result import ChildResult, ChildStatus
 from cowork.tools.base import Job
@@ -123,7 +123,7 @@ class Child:
             outcome = replace(outcome, text=summary.text or outcome.text, cut=summary.cut)
         if schema is not None and outcome.reason in ("completed", "max_turns"):
             try:
-                structured, last = await typed(agent, outcome, schema)
+                structured, last = await parse_answer(agent, outcome, schema)
             except SchemaFailed as failure:
                 last = failure.outcome
                 if last.reason in ("completed", "max_turns"):
@@ -166,7 +166,7 @@ class Child:
         """An end in an error, with what it had until then."""
         return self.result("aborted" if code == "ABORTED" else "error", text or self.salvage(), code, reason)
 
-    def aborted(self) -> ChildResult:
+    def abort_result(self) -> ChildResult:
         """The end of one that somebody stopped."""
         return self.failure("ABORTED", f"Subagent was aborted: {self.stop_reason or 'it was cancelled'}")
 

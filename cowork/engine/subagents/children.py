@@ -273,7 +273,7 @@ class Subagents:
                 self.kill(child.id, "the parent was interrupted")
                 cancelled = error
         # A task that was cancelled before its first step never saw it coming.
-        end = child.aborted() if task.cancelled() else task.result()
+        end = child.abort_result() if task.cancelled() else task.result()
         record = self._close(child, end)
         if cancelled:
             raise Interrupted(record) from cancelled
@@ -304,7 +304,7 @@ class Subagents:
             emitter.publish(child.updated_event(), child.path)
             return await child.run()
         except asyncio.CancelledError:
-            return child.aborted()
+            return child.abort_result()
         except Exception as error:
             log.exception("subagent %s failed", child.path)
             return child.failure("INTERNAL_ERROR", f"Subagent execution failed: {type(error).__name__}: {error}")
