@@ -265,9 +265,8 @@ def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: boo
     if test if test is not None else bool(service.base_url) or _at_terminal():
         problem = signals.run(setup.trial(service.spec(environ, name)))
         said = f"; it did not answer: {problem}" if problem else "; it answers"
-    default = not service.base_url and name == service.models[0]
-    settings = service.settings("" if default else name)
-    light = f" and {service.models[1]} for light work" if default and len(service.models) > 1 else ""
+    settings = service.settings("" if name == service.models[0] else name)
+    light = f" and {settings['models.light.model']} for light work" if "models.light.model" in settings else ""
     how = f"{service.key_env} is set" if service.key_env else f"{service.name} at {service.base_url}"
     return settings, f"{name}{light} ({how}){said}"
 

@@ -14,7 +14,7 @@ import typer
 
 from cowork.cli.extension_commands import Name, Trust, find
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, Cwd, argument, ask_line, option
+from cowork.cli.typer_help import CommandGroup, Cwd, argument, ask_line, folder, option
 from cowork.config import paths
 from cowork.core import format, signals
 from cowork.core.errors import UserError
@@ -161,7 +161,7 @@ def try_hooks(
     if name is None:
         raise UserError(f"there is no event {event}", f"There are {', '.join(HOOK_EVENTS)}.")
     known = find(ctx, cwd, trust=trust).hooks
-    trial = run_trial(name, _data(given), known, (cwd or Path.cwd()).resolve(), os.environ)
+    trial = run_trial(name, _data(given), known, folder(cwd), os.environ)
     verdict, ran, said = signals.run(trial)
     for hook in ran:
         row(f"ran {hook.command}  ({paths.short(hook.path, os.environ)}:{hook.line})")
