@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,34 +54,33 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 @plugin.command("add")
 def add(source: str = argument(..., "PATH|GIT_URL[@REF]"), yes: Yes = False) -> int:
     """Install a plugin after showing what it holds."""
-    with _store() as store:
+    with closing(_store()) as store:
         return _take(store, store.fetch(source), yes=yes)
 
 
 @plugin.command("remove")
 def remove(name: Name) -> None:
     """Uninstall a plugin."""
-    with _store() as store:
-        store.remove(name)
+    _store().remove(name)
     row(f"Removed {name}.")
 
 
 @plugin.command("list")
 def list_() -> None:
     """List what is installed."""
-    with _store() as store:
-        rows = [
-            f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}"
-            + ("  ! its files were changed since" if store.changed(name) else "")
-            for name, facts in store.installed().items()
-        ]
+    store = _store()
+    rows = [
+        f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}"
+        + ("  ! its files were changed since" if store.changed(name) else "")
+        for name, facts in store.installed().items()
+    ]
     show_rows(None, rows, none="No plugin is installed. `cowork plugin add PATH|GIT_URL@REF` installs one.")
 
 
 @plugin.command("update")
 def update(name: Name, yes: Yes = False) -> int:
     """Take the newest version from where it came; a tag or commit it is pinned to stays."""
-    with _store() as store:
+    with closing(_store()) as store:
         facts = store.installed().get(name)
         if facts is None:
             raise UserError(f"there is no plugin {name}", "`cowork plugin list` has those that are installed.")
@@ -96,7 +94,7 @@ def update(name: Name, yes: Yes = False) -> int:
 @plugin.command("check")
 def check(source: str = argument(..., "NAME|PATH|GIT_URL")) -> int:
     """Judge a plugin: what it would add and what is wrong; exit code 2 when a part is refused."""
-    with _store() as store:
+    with closing(_store()) as store:
         known = source in store.installed()
         fetched = store.fetch(str(store.folder / source) if known else source)
         _show(fetched)
@@ -128,14 +126,9 @@ def _show(fetched: FetchedPlugin) -> None:
         row(f"{'✗' if problem.fatal else '!'} {problem}".replace(f"{one.root}/", ""))
 
 
-@contextmanager
-def _store() -> Iterator[PluginStore]:
+def _store() -> PluginStore:
     folder, data = paths.config_dir(os.environ) / "plugins", paths.state_dir(os.environ) / "plugins"
-    store = PluginStore(folder, data, clean_environ(os.environ))
-    try:
-        yield store
-    finally:
-        store.drop()
+    return PluginStore(folder, data, clean_environ(os.environ))
 
 
 @hooks.command("list")

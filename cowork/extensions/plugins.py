@@ -247,7 +247,7 @@ class PluginStore:
         self._save(known | {fetched.plugin.name: facts})
         return target
 
-    def drop(self) -> None:
+    def close(self) -> None:
         """Throw away what was fetched and not kept."""
         shutil.rmtree(self.folder / ".new", ignore_errors=True)
 
