@@ -134,7 +134,7 @@ class Scripted:
             about = request.system.rpartition(TASK_MARK)[2].strip()
             raise ProviderError("script", f"the script has no turns for the child {about!r} ({kind or 'type unknown'})")
         name, scene = fitting[0]
-        same = sum(player.kind == name for player in self._players.values())
+        same = sum(player.label.partition("_")[0] == name for player in self._players.values())
         return (name if not same else f"{name}_{same + 1}"), scene.turns
 
 
@@ -149,10 +149,6 @@ class _Player:
     tries: int = 0
     prompt_tokens: int = 0  # of the last request: what a service would have cached
     taken: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        return self.label.partition("_")[0]
 
     def next(self) -> tuple[Turn, Fault | None]:
         """The turn to play now, and how this try of it fails, if it does. Cancelled or not, it is used up."""

@@ -50,9 +50,7 @@ class AnthropicDecoder(Decoder):
         "model_context_window_exceeded": "context_overflow",
     }
 
-    def __init__(self, model: str, host: str, secret: str, turn: int = 0) -> None:
-        super().__init__(model, host, secret, turn)
-        self._blocks: dict[int, tuple[Json, list[str]]] = {}  # how each began, and what was written to it
+    _blocks: dict[int, tuple[Json, list[str]]]  # how each began, and what was written to it
 
     def _content(self) -> list[Block]:
         written = ((start, "".join(texts)) for _, (start, texts) in sorted(self._blocks.items(), key=itemgetter(0)))

@@ -88,7 +88,7 @@ class Decoder(ABC):
         self._model = model
         self._host = host
         self._secret = secret
-        self._turn = turn
+        self._blocks: dict[int, Any] = {}  # what the service has begun to write, by its place in the answer
         self._stop = ""
         self._refused = False  # in words, in place of an answer
         self._searches = 0
@@ -221,10 +221,6 @@ def failure_mark(block: ToolResult) -> str:
 def plain_name(name: str) -> str:
     """A tool name every service accepts: what a model made up must not make the conversation unsendable."""
     return name if _PLAIN_NAME.match(name) else _ODD.sub("_", name)[:64] or "_"
-
-
-def data_url(image: Image) -> str:
-    return f"data:{image.media_type};base64,{image.data}"
 
 
 def effort(level: str | int) -> str:

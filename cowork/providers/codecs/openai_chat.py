@@ -102,8 +102,8 @@ class ChatCodec(Codec):
         self._openai = host.endswith(("openai.com", "azure.com"))
         self._echo = bool(spec.options.get("echo_reasoning", facts_of(spec.model).echo_reasoning))
         self._refused: set[str] = set()
-        self._swap_limit = self._openai  # OpenAI's own models want it under its newer name
-        self._tried_both = False
+        names = ["max_completion_tokens", "max_tokens"]  # OpenAI's own models want the newer one
+        self._limit_names = names if self._openai else names[::-1]
         self._empty: str | None = None  # the content of a message that is nothing but calls
 
     def encode(self, request: Request) -> bytes:
@@ -118,8 +118,7 @@ class ChatCodec(Codec):
             tail["tool_choice"] = "none"
         if effort := base.effort(self._level(request)):
             tail["reasoning_effort"] = effort
-        name = "max_completion_tokens" if self._swap_limit else "max_tokens"
-        tail[name] = request.max_output_tokens or self.max_output_tokens
+        tail[self._limit_names[0]] = request.max_output_tokens or self.max_output_tokens
         head, tail = ({k: v for k, v in part.items() if k not in self._refused} for part in (head, tail))
         encoded = [dump({"role": "system", "content": request.system})] if request.system.strip() else []
         encoded += [self._bytes_of(message, self._empty) for message in request.messages]
@@ -136,9 +135,9 @@ class ChatCodec(Codec):
         if not _NOT_TAKEN.search(said):
             return False
         if "max_tokens" in said or "max_completion_tokens" in said:
-            tried, self._tried_both = self._tried_both, True
-            self._swap_limit = self._swap_limit if tried else not self._swap_limit
-            return not tried
+            refused, *left = self._limit_names
+            self._limit_names = left or [refused]
+            return bool(left)
         named = {field for field in _OPTIONAL if field in said} - self._refused
         self._refused |= named
         return bool(named)
@@ -206,7 +205,7 @@ def _result_text(block: ToolResult) -> str:
 
 
 def _image(block: Image) -> Json:
-    return {"type": "image_url", "image_url": {"url": base.data_url(block)}}
+    return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{block.data}"}}
 
 
 # ---------------------------------------------------------------- calls, from the pieces servers really send

@@ -29,14 +29,11 @@ class OpenAIDecoder(Decoder):
     """Folds one stream of the Responses API."""
 
     stops: Mapping[str, StopReason] = {"incomplete": "max_tokens", "content_filter": "refusal"}
-
-    def __init__(self, model: str, host: str, secret: str, turn: int = 0) -> None:
-        super().__init__(model, host, secret, turn)
-        self._items: dict[int, Json] = {}
+    _blocks: dict[int, Json]
 
     def _content(self) -> list[Block]:
         content: list[Block] = []
-        for _, item in sorted(self._items.items()):
+        for _, item in sorted(self._blocks.items()):
             match item.get("type"):
                 case "web_search_call":
                     self._searches += 1
@@ -53,7 +50,11 @@ class OpenAIDecoder(Decoder):
                     parts = item.get("summary") or item.get("content") or []
                     content.append(Thinking("\n\n".join(p.get("text") or "" for p in parts), item, self._model))
                 case "function_call":
-                    content.append(_call(item))
+                    id, name = item.get("call_id") or item.get("id") or "", item.get("name") or ""
+                    arguments, malformed = base.load_arguments(item.get("arguments") or "")
+                    if item.get("status") == "incomplete" and not malformed:
+                        arguments, malformed = {}, base.CUT_OFF
+                    content.append(ToolUse(str(id), str(name), arguments, malformed))
         return content
 
     def _event(self, event: Json, pieces: Pieces) -> None:
@@ -77,7 +78,7 @@ class OpenAIDecoder(Decoder):
                 if event["item"].get("type") == "function_call":
                     pieces.append(("tool", event["item"].get("name") or ""))
             case "response.output_item.done":
-                self._items[event.get("output_index", len(self._items))] = event["item"]
+                self._blocks[event.get("output_index", len(self._blocks))] = event["item"]
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
                 self._end(kind, event.get("response") or {})
             case "":  # the whole answer, of a service that does not stream
@@ -89,7 +90,7 @@ class OpenAIDecoder(Decoder):
         self.usage = base.openai_usage(response.get("usage"), "input_tokens", "output_tokens")
         if kind in ("response.failed", "response.cancelled"):
             raise self._failure(response.get("error"))
-        self._items = self._items or dict(enumerate(response.get("output") or ()))
+        self._blocks = self._blocks or dict(enumerate(response.get("output") or ()))
         filtered = (response.get("incomplete_details") or {}).get("reason") == "content_filter"
         self._stop = "content_filter" if filtered else response.get("status") or ""
         self.settled = self.done = True
@@ -190,14 +191,7 @@ def _output(result: ToolResult) -> Json:
 def _part(block: Text | Image) -> Json:
     if isinstance(block, Text):
         return {"type": "input_text", "text": block.text}
-    return {"type": "input_image", "image_url": base.data_url(block), "detail": "auto"}
-
-
-def _call(item: Json) -> ToolUse:
-    arguments, malformed = base.load_arguments(item.get("arguments") or "")
-    if item.get("status") == "incomplete" and not malformed:
-        arguments, malformed = {}, base.CUT_OFF
-    return ToolUse(str(item.get("call_id") or item.get("id") or ""), str(item.get("name") or ""), arguments, malformed)
+    return {"type": "input_image", "image_url": f"data:{block.media_type};base64,{block.data}", "detail": "auto"}
 
 
 def _message_text(item: Json) -> tuple[str, bool]:

@@ -104,10 +104,8 @@ class Replay:
 
     def cost_of(self, role: str, usage: Usage) -> float | None:
         """The cost of a usage: as it was recorded, else by the recorded rates."""
-        if (role, usage) in self._costs:
-            return self._costs[role, usage]
-        rates = self._models[role]["rates"]
-        return None if rates is None else price("", usage, rates)
+        recorded = self._costs.get((role, usage))
+        return price("", usage, self._models[role]["rates"]) if recorded is None else recorded
 
     def _read_lines(self) -> list[str]:
         """Whole lines; what a killed recorder left of its last one is not one."""
