@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from typing import Any
 
 from cowork.core.blocks import Json, as_object
@@ -59,12 +60,10 @@ class McpServer:
         raise RpcError(UNKNOWN_METHOD, f"There is no method {one_line(method, 60)!r}")
 
     def _reporter(self, token: Any) -> Report:
-        steps = 0
+        steps = count(1)
 
         def report(text: str) -> None:
-            nonlocal steps
-            steps += 1
-            params = {"progressToken": token, "progress": steps, "message": one_line(text, 200)}
+            params = {"progressToken": token, "progress": next(steps), "message": one_line(text, 200)}
             if token is not None:
                 self._peer.notify("notifications/progress", params)
 

@@ -225,12 +225,10 @@ class Servers(dict[str, Server]):
 class ListCache:
     """The lists of servers, so that a start offers their tools at once; a file each."""
 
-    def __init__(self, folder: Path | None, environ: Mapping[str, str], write: Callable[[Path, str], None]) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str], write: Callable[[Path, str], None]) -> None:
         self._folder, self._path, self._write = folder, environ.get("PATH", os.defpath), write
 
     def get(self, entry: ServerEntry) -> protocol.ServerFacts | None:
-        if self._folder is None:
-            return None
         try:
             file = self._file(entry)
             old = time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400
@@ -239,16 +237,14 @@ class ListCache:
             return None
 
     def put(self, entry: ServerEntry, known: protocol.ServerFacts) -> None:
-        if self._folder is not None:
-            with contextlib.suppress(OSError):
-                self._write(self._file(entry), json.dumps(known.__dict__))
-                for file in self._folder.iterdir():
-                    if time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400:
-                        file.unlink()
+        with contextlib.suppress(OSError):
+            self._write(self._file(entry), json.dumps(known.__dict__))
+            for file in self._folder.iterdir():
+                if time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400:
+                    file.unlink()
 
     def _file(self, entry: ServerEntry) -> Path:
         """Named after the entry and the program it runs: another program may have other tools."""
-        assert self._folder is not None
         version = ""
         if program := shutil.which(str(entry.raw.get("command", "")), path=self._path):
             with contextlib.suppress(OSError):

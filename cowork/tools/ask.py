@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -14,24 +14,18 @@ MOST_QUESTIONS = 4
 MOST_OPTIONS = 8
 
 
-class _OptionNeeded(TypedDict):
-    label: str
-
-
-class AskOption(_OptionNeeded, total=False):
+class AskOption(TypedDict):
     """A likely answer with a word of explanation, which is shown under it."""
 
-    description: str
+    label: str
+    description: NotRequired[str]
 
 
-class _AskNeeded(TypedDict):
-    question: Annotated[str, "One sentence"]
-
-
-class AskItem(_AskNeeded, total=False):
+class AskItem(TypedDict):
     """One question."""
 
-    options: Annotated[list[str | AskOption], "Likely answers"]
+    question: Annotated[str, "One sentence"]
+    options: NotRequired[Annotated[list[str | AskOption], "Likely answers"]]
 
 
 @tool("AskUser", effects=touches_nothing, line=lambda args, cwd: str(args["questions"][0]["question"]))

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import types
+import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Ask, BoxName, Effect, Emit, Family, Reply, Request, TaskOrder, ToolRecord
 from cowork.core.workspace import Workspace
 
+if typing.TYPE_CHECKING:
+    from cowork.tools.shell.jobs import RunningCommand
+
 Run = Callable[..., Awaitable[ToolRecord]]
 Effects = Callable[["ToolContext", Mapping[str, Any]], Sequence[Effect]]
 Precheck = Callable[[Mapping[str, Any]], None]
@@ -27,17 +31,6 @@ Spawn = Callable[["ToolContext", TaskOrder], Awaitable[ToolRecord]]
 Consult = Callable[["ToolContext", Request], Awaitable[tuple[Reply, Json]]]  # the answer, and what it cost
 Carries = Callable[[Mapping[str, Any]], tuple[str, Json]]
 Wrap = Callable[[Sequence[str], Path, BoxName], Sequence[str]]  # the words that run others in a box, from a folder
-
-
-class Job(Protocol):
-    """A command that runs in the background."""
-
-    id: str
-    command: str
-
-    @property
-    def running(self) -> bool: ...
-    async def kill(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -99,7 +92,7 @@ class TreeState:
     holds: list[Hold] = field(default_factory=list)  # of commands that may still run
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
     written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[str, RunningCommand] = field(default_factory=dict)
     jobs_before: int = 0  # numbers that commands of an earlier process of this session had
     job_owners: dict[str, str] = field(default_factory=dict)  # background command -> agent that started it
     before_write: Callable[[Path], None] = lambda path: None  # keeps a file for /rewind
@@ -296,7 +289,10 @@ def _fields_of(hint: Any) -> dict[str, tuple[Any, bool]]:
         needed = {f.name for f in fields(hint) if f.default is MISSING and f.default_factory is MISSING}
     else:
         return {}
-    return {name: (kind, name in needed) for name, kind in get_type_hints(hint, include_extras=True).items()}
+    hints = get_type_hints(hint, include_extras=True)
+    # Where annotations are strings, Python does not look into them for `NotRequired`.
+    optional = {name: get_args(kind)[0] for name, kind in hints.items() if get_origin(kind) is typing.NotRequired}
+    return {name: (optional.get(name, kind), name in needed and name not in optional) for name, kind in hints.items()}
 
 
 # ---------------------------------------------------------------- a call in one line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -11,15 +11,12 @@ from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
 
 
-class _Needed(TypedDict):
-    content: Annotated[str, "What to do: Run the tests"]
-    status: Literal["pending", "in_progress", "completed"]
-
-
-class Todo(_Needed, total=False):
+class Todo(TypedDict):
     """One thing to do."""
 
-    activeForm: Annotated[str, "While it is done: Running the tests"]
+    content: Annotated[str, "What to do: Run the tests"]
+    status: Literal["pending", "in_progress", "completed"]
+    activeForm: NotRequired[Annotated[str, "While it is done: Running the tests"]]
 
 
 @tool("TodoWrite", reads=True, line=lambda args, cwd: "")

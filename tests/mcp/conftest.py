@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -89,7 +90,7 @@ class Stage:
             self.channel,
             lambda text, level: self.notices.append(text),
             lambda server: self.listed.append(server.name),
-            ListCache(cache, self.environ, write_private),
+            ListCache(cache or Path(os.devnull, "none"), self.environ, write_private),
         )
         server = Server(entry, ports)
         self.open.append(server)

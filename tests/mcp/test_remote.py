@@ -91,7 +91,7 @@ async def test_a_legacy_server_tells_of_changes_and_a_session_it_forgot_is_known
 async def test_calls_side_by_side_begin_a_forgotten_session_anew_once(tmp_path: Path) -> None:
     with remote(era="legacy") as server:
         entry = fill(entry_of("far", {"url": server.url}, "user"), {})
-        cache = ListCache(None, {}, lambda path, text: None)
+        cache = ListCache(Path(os.devnull, "none"), {}, lambda path, text: None)
         ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
         one = Server(entry, ports)
         await one.connected()
@@ -105,7 +105,7 @@ async def test_calls_side_by_side_begin_a_forgotten_session_anew_once(tmp_path: 
 async def test_a_call_under_way_when_the_server_is_switched_off_says_so() -> None:
     with remote(era="legacy") as server:
         entry = fill(entry_of("far", {"url": server.url}, "user"), {})
-        cache = ListCache(None, {}, lambda path, text: None)
+        cache = ListCache(Path(os.devnull, "none"), {}, lambda path, text: None)
         ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
         one, heard = Server(entry, ports), list[str]()
         waits = asyncio.ensure_future(one.connected())

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
@@ -17,7 +17,9 @@ from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.output_schema import SchemaFailed, instruction, parse_answer
 from cowork.engine.subagents.order import Assignment
 from cowork.engine.subagents.result import ChildResult, ChildStatus
-from cowork.tools.base import Job
+
+if TYPE_CHECKING:
+    from cowork.tools.shell.jobs import RunningCommand
 
 
 @dataclass(slots=True, eq=False)
@@ -201,7 +203,7 @@ class Child:
             lost_tools=self.assignment.lost_tools,
         )
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[RunningCommand]:
         """Background commands that it or a child of its own started and that still run."""
         tree = self.agent.runner.tree
         own = [id for id, owner in tree.job_owners.items() if f"{owner}/".startswith(f"{self.path}/")]

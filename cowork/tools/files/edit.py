@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -64,15 +64,12 @@ async def write(
     return plan.carry_out(ctx)
 
 
-class _Strings(TypedDict):
-    old_string: Annotated[str, "Exact text to replace"]
-    new_string: Annotated[str, "Text to put there"]
-
-
-class Replacement(_Strings, total=False):
+class Replacement(TypedDict):
     """One replacement of a MultiEdit."""
 
-    replace_all: Annotated[bool, "Replace every occurrence"]
+    old_string: Annotated[str, "Exact text to replace"]
+    new_string: Annotated[str, "Text to put there"]
+    replace_all: NotRequired[Annotated[bool, "Replace every occurrence"]]
 
 
 @tool("Edit", family="write", effects=touches("write", "file_path"), line=path_line, preview=_preview)
