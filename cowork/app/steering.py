@@ -14,7 +14,7 @@ from cowork.core.front_matter import Problem
 from cowork.core.frozen import frozen
 from cowork.core.git import project_root
 from cowork.core.ports import AgentOrigin
-from cowork.extensions.finder import ExtensionFolder, Extensions, find, plugins_in, stamp
+from cowork.extensions.finder import ExtensionFolder, Extensions, find, plugins_in
 from cowork.permissions.trust import STEERING, Trust, digest
 
 SKILL_TOOL = "Skill"
@@ -82,10 +82,6 @@ class Places:
         """What is in them now."""
         found = find(self.folders, self.data, {*known_tools, SKILL_TOOL} if known_tools else ())
         return replace(found, problems=(*self.problems, *found.problems))
-
-    def stamp(self) -> frozenset[tuple[str, int, int]]:
-        """Equal for as long as no file changes."""
-        return stamp(self.folders)
 
 
 def places(root: Path, environ: Mapping[str, str], *, trusted: bool, bare: bool) -> Places:

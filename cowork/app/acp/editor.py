@@ -25,7 +25,6 @@ from cowork.core.ports import ToolRecord, failed
 from cowork.tools.base import Interrupted, Tool, ToolContext
 from cowork.tools.shell.bash import TIMEOUT_MS, follow, terminal_display
 
-FAMILIES = ("read", "write")
 CLOCK_S = 0.1  # by which the times of files may lag behind ours
 MOST_BYTES = 30_000  # of output that an editor keeps for us; it drops the beginning
 _LAST_WORDS_S = 2.0  # for an editor that does not answer any more
@@ -44,7 +43,7 @@ class EditorFiles(NoHooks):
         self._commands: dict[str, tuple[float, float]] = {}  # call -> when its command began and ended
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
-        return event == "PreToolUse" and self._family_of(subject) in FAMILIES
+        return event == "PreToolUse" and self._family_of(subject) in ("read", "write")
 
     async def fire(self, call: HookCall) -> HookVerdict:
         path = call.data.get("tool_input", {}).get("file_path")

@@ -75,7 +75,7 @@ class ProjectHooks:
             str(self._log.path) if self._log else "",
             self._place.root,
             lambda: self._permissions.mode,
-            self._place.invoker.plugin_data,
+            self._place.invoker.places.data,
             lambda: self._main().provider.model,
             lambda: self._main().since,
         )

@@ -20,7 +20,7 @@ from cowork.core.ports import AgentDef, Effect, Question, TaskOrder, ToolRecord,
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.runner import Runner
 from cowork.engine.subagents.children import Subagents
-from cowork.extensions.finder import Extensions
+from cowork.extensions.finder import Extensions, stamp
 from cowork.extensions.recipes import Recipe
 from cowork.permissions.rules import parse
 from cowork.tools.base import Tool, ToolContext
@@ -48,8 +48,7 @@ class Invoker:
         agents: Sequence[AgentDef] = (),
     ) -> None:
         self.root, self.shipped = root, shipped
-        self._places, self._look_again, self._tools = places, look_again, tuple(tools)
-        self.plugin_data = places.data
+        self.places, self._look_again, self._tools = places, look_again, tuple(tools)
         self._added = agents  # by the program that runs it
         self._stamp: frozenset[tuple[str, int, int]] | None = None  # taken with the second look: many need no more
         self.extensions = self._find_all()
@@ -59,15 +58,15 @@ class Invoker:
 
     def refresh(self) -> Notice | None:
         """Look again if a file changed since the last look; gives what became of it, in a line."""
-        if self._places.stamp() == self._stamp:
+        if stamp(self.places.folders) == self._stamp:
             return None
-        before, self._places = self.extensions, self._look_again()
-        self._stamp = self._places.stamp()
+        before, self.places = self.extensions, self._look_again()
+        self._stamp = stamp(self.places.folders)
         self.extensions = self._find_all()
         return changes(before, self.extensions)
 
     def _find_all(self) -> Extensions:
-        found = self._places.find(self._tools)
+        found = self.places.find(self._tools)
         return replace(found, agents=found.agents.with_added(self._added)) if self._added else found
 
     def _find(self, text: str) -> tuple[Recipe, str] | None:

@@ -45,8 +45,7 @@ class LocalServer:
             lambda: asyncio.streams.FlowControlMixin(loop=loop), os.fdopen(stdin, "wb", 0)
         )
         self.stdin = asyncio.StreamWriter(into, flow, None, loop)
-        out = self.stdout
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(out), os.fdopen(stdout, "rb", 0))
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self.stdout), os.fdopen(stdout, "rb", 0))
         complaints = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(complaints), os.fdopen(stderr, "rb", 0))
         self._tasks = [asyncio.create_task(self._hear(complaints)), asyncio.create_task(self._watch())]
@@ -119,8 +118,7 @@ async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ:
             request = {"argv": argv, "cwd": str(cwd), "env": own, "wrapped": entry.box}
             control, streams = jobs.open_control(tree, request, server=True)
         except (UserError, ToolError, OSError) as error:
-            said = error.message if isinstance(error, UserError) else str(error)
-            raise McpError(f"cannot be started: {one_line(said, 500)}") from error
+            raise McpError(f"cannot be started: {one_line(str(error), 500)}") from error
         server = LocalServer(*await asyncio.open_connection(sock=control))
         await server.attach(*streams)
         if not entry.box or await server.began():
