@@ -15,7 +15,7 @@ from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, argument, ask_line, folder, option, options_before
 from cowork.config import load, paths
 from cowork.config.load import check_file
-from cowork.config.render import shown, starter
+from cowork.config.render import setting_rows, starter
 from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
@@ -66,7 +66,7 @@ def show(
     root = folder(given.cwd)
     trusted = given.trust or is_trusted(root, os.environ)
     settings = load(cwd=root, environ=os.environ, config_file=given.config_file, trusted=trusted, bare=given.bare)
-    found = list(shown(settings, only_set=only_set))
+    found = list(setting_rows(settings, only_set=only_set))
     facts = {
         name: {"value": value if value == "(hidden)" else settings.values[name], "origin": origin}
         for name, value, origin in found

@@ -125,7 +125,7 @@ def show_extension(ctx: typer.Context, name: Name, cwd: Cwd = None, trust: Trust
 def check_extensions(ctx: typer.Context, cwd: Cwd = None) -> int:
     """Judge every file of yours and of this project; exit code 2 when one is wrong."""
     found = find(ctx, cwd, trust=True)  # judging a file runs nothing of it
-    return _report_problems(_problems(found), format.plural(len(found.listed()), "extension"))
+    return _report_problems(_problems(found), format.plural(len(found.rows()), "extension"))
 
 
 def tools(
@@ -165,7 +165,7 @@ def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[
     """The same, and its list by whether the settings tell the model of shipped skills."""
     project = load_project(options_before(ctx, cwd=cwd, trust=trust), os.environ)
     found = project.invoker.extensions
-    return found, found.listed(shipped=project.config.skills.shipped)
+    return found, found.rows(shipped=project.config.skills.shipped)
 
 
 def _problems(found: Extensions) -> list[Problem]:

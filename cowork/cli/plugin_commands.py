@@ -71,7 +71,7 @@ def list_() -> None:
     store = _store()
     rows = [
         f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}"
-        + ("  ! its files were changed since" if store.changed(name) else "")
+        + ("  ! its files were changed since" if store.is_changed(name) else "")
         for name, facts in store.installed().items()
     ]
     show_rows(None, rows, none="No plugin is installed. `cowork plugin add PATH|GIT_URL@REF` installs one.")
@@ -85,7 +85,7 @@ def update(name: Name, yes: Yes = False) -> int:
         if facts is None:
             raise UserError(f"there is no plugin {name}", "`cowork plugin list` has those that are installed.")
         fetched = store.fetch(f"{facts['source']}@{facts['ref']}" if facts["ref"] else facts["source"])
-        if fetched.digest == facts["digest"] and not store.changed(name):
+        if fetched.digest == facts["digest"] and not store.is_changed(name):
             row(f"{name} is the newest already.")
             return 0
         return _take(store, fetched, yes=yes)
@@ -98,7 +98,7 @@ def check(source: str = argument(..., "NAME|PATH|GIT_URL")) -> int:
         known = source in store.installed()
         fetched = store.fetch(str(store.folder / source) if known else source)
         _show(fetched)
-        if known and store.changed(source):
+        if known and store.is_changed(source):
             row("✗ its files are not those that were installed")
             return 2
         return 2 if any(problem.fatal for problem in fetched.problems) else 0
@@ -119,7 +119,7 @@ def _show(fetched: FetchedPlugin) -> None:
     row(f"{one.name} {one.version} {format.one_line(one.description, 80)}".rstrip())
     row(f"from {fetched.source}" + (f" at {fetched.commit}" if fetched.commit else ""))
     row(f"content {fetched.digest}")
-    for listed in fetched.adds.listed():
+    for listed in fetched.adds.rows():
         if listed.kind != "plugin":
             row(f"  {listed.kind:<8} {listed.name}  {format.one_line(listed.adds, 80)}")
     for problem in fetched.problems:
@@ -197,7 +197,7 @@ def import_(
     mine = {entry.name for entry in read_file(user_file(os.environ), "user")[0]}
     for at, step in enumerate(steps):
         if step.action == "server" and (why := why_not(step.name, json.loads(step.text), mine)):
-            steps[at] = importing.refused(step, why)
+            steps[at] = importing.refuse(step, why)
     for step in steps:
         target = f" → {paths.short(step.target, os.environ)}" if step.target else ""
         why = f": {step.why}" if step.why else ""

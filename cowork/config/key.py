@@ -129,25 +129,25 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {  # in words, and whethe
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def plain(key: Key, value: Any) -> Any:
+def normalize(key: Key, value: Any) -> Any:
     """The value as the program keeps it: immutable, and a float where one is declared."""
     if key.kind == "tuple[str, ...]":
         return tuple(value)
     return float(value) if key.kind == "float" else value
 
 
-def over(key: Key, old: Any, new: Any) -> Any:
+def overlay(key: Key, old: Any, new: Any) -> Any:
     """What a stronger layer makes of the old value."""
-    value = plain(key, new)
+    value = normalize(key, new)
     return (*old, *(item for item in value if item not in old)) if key.extend else value
 
 
-def tightest(key: Key, old: Any, new: Any) -> Any:
+def tighten(key: Key, old: Any, new: Any) -> Any:
     """What a project makes of the user's value: never looser than it was."""
-    value = plain(key, new)
+    value = normalize(key, new)
     match key.project:
         case "add":
-            return over(key, old, new)
+            return overlay(key, old, new)
         case "lower":
             return min((old, value), key=lambda number: key.zero_limit if number == 0 and key.zero else number)
         case "off":

@@ -18,11 +18,11 @@ from cowork.private_files import write_private
 SERVICE = "cowork"
 
 
-def stored(name: str, environ: Mapping[str, str] | None = None) -> str:
+def read(name: str, environ: Mapping[str, str] | None = None) -> str:
     """The key kept under a name; empty where there is none, or no keyring that answers."""
     if not name:
         return ""
-    if environ is not None and (kept := in_file(environ).get(name)):
+    if environ is not None and (kept := read_file(environ).get(name)):
         return kept
     try:
         return str(_call("get_password", name) or "").strip()
@@ -30,7 +30,7 @@ def stored(name: str, environ: Mapping[str, str] | None = None) -> str:
         return ""
 
 
-def in_file(environ: Mapping[str, str]) -> dict[str, str]:
+def read_file(environ: Mapping[str, str]) -> dict[str, str]:
     """The names that were kept by `keep`, each with its key, empty where the keyring has it."""
     try:
         json = importlib.import_module("json")  # few runs read a stored key
@@ -48,7 +48,7 @@ def keep(name: str, key: str, environ: Mapping[str, str]) -> Path | None:
     except UserError:
         secret = key
     path = _file(environ)
-    write_private(path, importlib.import_module("json").dumps({**in_file(environ), name: secret}))
+    write_private(path, importlib.import_module("json").dumps({**read_file(environ), name: secret}))
     return path if secret else None
 
 

@@ -118,7 +118,7 @@ class Layers:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
-        self.values: dict[str, Any] = {name: merge.plain(key, key.default) for name, key in KEYS.items()}
+        self.values: dict[str, Any] = {name: merge.normalize(key, key.default) for name, key in KEYS.items()}
         self.origins: dict[str, str] = {}
         self.servers: dict[str, Any] = {}
         self.notes: list[str] = []
@@ -187,7 +187,7 @@ class Layers:
 
     def _set(self, name: str, value: Any, origin: str) -> None:
         self._check(KEYS[name], value, origin)
-        self._keep(KEYS[name], merge.over(KEYS[name], self.values[name], value), origin)
+        self._keep(KEYS[name], merge.overlay(KEYS[name], self.values[name], value), origin)
 
     def _tighten(self, name: str, value: Any, origin: str) -> None:
         key = KEYS.get(name)
@@ -200,8 +200,8 @@ class Layers:
             raise UserError(said, "Write the value out, or set it in your own config file.")
         self._check(key, value, origin)
         old = self.values[name]
-        tight = merge.tightest(key, old, value)
-        if key.project != "add" and tight != merge.plain(key, value):
+        tight = merge.tighten(key, old, value)
+        if key.project != "add" and tight != merge.normalize(key, value):
             self.notes.append(f"{origin} {key.name} = {merge.show(value)} has no effect: a project may only tighten")
         if tight != old:
             self._keep(key, tight, origin)

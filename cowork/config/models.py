@@ -133,7 +133,7 @@ def _detect(values: Values, environ: Mapping[str, str]) -> tuple[str, str]:
         return ("openai" if official else "openai-chat"), "OPENAI_BASE_URL is set"
     if environ.get("OPENAI_API_KEY"):
         return "openai", "OPENAI_API_KEY is set"
-    kept = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if name in keyring.in_file(environ)]
+    kept = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if name in keyring.read_file(environ)]
     return (kept[0].split("_")[0].lower(), f"/login kept {kept[0]}") if kept else ("offline", "no key was found")
 
 
@@ -160,7 +160,7 @@ def _key(values: Values, environ: Mapping[str, str]) -> str:
     if key or (values["base_url"] and not name) or values["transport"] == "sdk":
         return key
     wanted = name or f"{_VENDOR[provider]}_API_KEY"
-    if kept := keyring.stored(wanted, environ):
+    if kept := keyring.read(wanted, environ):
         return kept
     hint = f"export {wanted}=…  or name another variable in models.main.api_key_env"
     raise UserError(f"no key for {provider}: {wanted} is not set", hint, exit_code=3)

@@ -68,7 +68,7 @@ def tables() -> str:
     )
 
 
-def shown(config: Config, *, only_set: bool = False) -> Iterator[tuple[str, str, str]]:
+def setting_rows(config: Config, *, only_set: bool = False) -> Iterator[tuple[str, str, str]]:
     """(key, value, origin) of everything; secrets hidden."""
     for name, value in config.values.items():
         origin, key = config.origin(name), KEYS.get(name)
@@ -78,14 +78,14 @@ def shown(config: Config, *, only_set: bool = False) -> Iterator[tuple[str, str,
 
 
 def _example_section(section: type[Section]) -> str:
-    lines = ["", *_commented(_doc(section)), f"[{section.table}]"]
+    lines = ["", *_comment_lines(_doc(section)), f"[{section.table}]"]
     for key in section.fields:
-        lines += _commented(_comment(key))
+        lines += _comment_lines(_comment(key))
         lines.append(f"{key.name.rsplit('.', 1)[1]} = {show(key.default)}")
     return "\n".join(lines) + "\n"
 
 
-def _commented(text: str) -> list[str]:
+def _comment_lines(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(text, 116)]
 
 

@@ -69,7 +69,7 @@ class Extensions:
         found = (r for r in self.recipes.values() if r.for_model)
         return [r for r in found if shipped or r.origin != "shipped"]
 
-    def listed(self, *, shipped: bool = False) -> list[Listed]:
+    def rows(self, *, shipped: bool = False) -> list[Listed]:
         """Everything, for people."""
         told = {recipe.name for recipe in self.skills(shipped=shipped)}
         rows = [Listed("plugin", p.name, p.origin, p.root, p.description or p.version) for p in self.plugins]

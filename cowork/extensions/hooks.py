@@ -56,12 +56,12 @@ class HookRule:
 
     def matches(self, event: HookEvent, subject: str, data: Mapping[str, Any] | None = None) -> bool:
         """Whether it wants to hear of this; without `data` its condition is not asked."""
-        if event != self.event or not matched(self.matcher, subject):
+        if event != self.event or not matcher_fits(self.matcher, subject):
             return False
         return data is None or not self.condition or holds(self.condition, subject, data)
 
 
-def matched(matcher: str, subject: str) -> bool:
+def matcher_fits(matcher: str, subject: str) -> bool:
     """Whether a matcher speaks of a name: all for `*`, a list of exact names, else a regular expression."""
     if matcher in ("", "*"):
         return True
@@ -74,7 +74,6 @@ def read_hooks(
     path: Path, origin: AgentOrigin, plugin_root: Path | None = None
 ) -> tuple[list[HookRule], list[Problem]]:
     """The hooks of a JSON file, and what is wrong with it; a wrong hook leaves the others."""
-    rules, problems = list[HookRule](), list[Problem]()
     try:
         found, text = json_of_file(path)
     except BadFile as bad:
@@ -83,39 +82,39 @@ def read_hooks(
     if not isinstance(hooks, dict):
         return [], [Problem(path, 1, "hooks: must be an object of events")]
     contract: Contract = "codex" if found.get("contract") == "codex" else "claude"
+    rules, problems = list[HookRule](), list[Problem]()
     for event, groups in hooks.items() if found.get("disableAllHooks") is not True else ():
         line = line_of(text, event)
-        if event not in HOOK_EVENTS:
-            hint = f"There are {', '.join(HOOK_EVENTS)}"
-            problems.append(Problem(path, line, f"{event}: is no event here", fatal=False, hint=hint))
-            continue
-        for group in groups if isinstance(groups, list) else [None]:
-            for facts in _read_group(event, group):
-                if isinstance(facts, BadFile):  # a hint: another kind of hook, which is none of ours
-                    message = f"{event}: {facts.message}"
-                    problems.append(Problem(path, line, message, fatal=not facts.hint, hint=facts.hint))
-                    continue
-                facts |= {"line": line_of(text, facts["command"], line), "plugin_root": plugin_root}
-                rules.append(HookRule(event, path=path, origin=origin, contract=contract, **facts))
+        for facts in _read_event(event, groups):
+            if isinstance(facts, BadFile):  # a hint: an event or a kind of hook that is none of ours
+                message = f"{event}: {facts.message}"
+                problems.append(Problem(path, line, message, fatal=not facts.hint, hint=facts.hint))
+                continue
+            facts |= {"line": line_of(text, facts["command"], line), "plugin_root": plugin_root}
+            rules.append(HookRule(event, path=path, origin=origin, contract=contract, **facts))
     return rules, problems
 
 
-def _read_group(event: str, group: Any) -> Iterator[dict[str, Any] | BadFile]:
-    """What the hooks of a group say of themselves, and why some cannot be used."""
-    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-        yield BadFile(1, "must be a list of {matcher, hooks: [...]}")
+def _read_event(event: str, groups: Any) -> Iterator[dict[str, Any] | BadFile]:
+    """What the hooks of an event say of themselves, and why some cannot be used."""
+    if event not in HOOK_EVENTS:
+        yield BadFile(1, "is no event here", f"There are {', '.join(HOOK_EVENTS)}")
         return
-    matcher = str(group.get("matcher") or "")
-    try:
-        matched(matcher, "")
-    except re.error as error:
-        yield BadFile(1, f"matcher {matcher!r} is no regular expression: {error}")
-        return
-    for hook in group["hooks"]:
+    for group in groups if isinstance(groups, list) else [None]:
+        if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+            yield BadFile(1, "must be a list of {matcher, hooks: [...]}")
+            continue
+        matcher = str(group.get("matcher") or "")
         try:
-            yield {"matcher": matcher, **_read_hook(event, hook)}
-        except BadFile as bad:
-            yield bad
+            matcher_fits(matcher, "")
+        except re.error as error:
+            yield BadFile(1, f"matcher {matcher!r} is no regular expression: {error}")
+            continue
+        for hook in group["hooks"]:
+            try:
+                yield {"matcher": matcher, **_read_hook(event, hook)}
+            except BadFile as bad:
+                yield bad
 
 
 def _read_hook(event: str, hook: Any) -> dict[str, Any]:
@@ -211,7 +210,7 @@ class FileHooks:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    def told(self, call: HookCall, contract: Contract = "claude") -> Json:
+    def input_for(self, call: HookCall, contract: Contract = "claude") -> Json:
         """The input of a hook."""
         mode, log = self.facts.mode(), self.facts.transcript_path or None
         said: Json = {"session_id": self.facts.session_id, "transcript_path": log, "cwd": str(self.facts.root)}
@@ -234,7 +233,7 @@ class FileHooks:
         return said
 
     async def _run(self, rule: HookRule, call: HookCall) -> HookVerdict:
-        given = json.dumps(self.told(call, rule.contract)).encode()
+        given = json.dumps(self.input_for(call, rule.contract)).encode()
         environ = {"CLAUDE_PROJECT_DIR": str(self.facts.root), "COWORK_PROJECT_DIR": str(self.facts.root)}
         if rule.plugin_root:
             data = self.facts.plugin_data / rule.plugin_root.name

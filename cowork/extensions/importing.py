@@ -46,13 +46,13 @@ def plan(program: str, home: Path, own: Path) -> list[ImportStep]:
     taken: set[Path] = set()
     for at, step in enumerate(steps):
         if step.target and (step.target in taken or step.target.exists()):
-            steps[at] = refused(step, f"{step.target} exists already and stays")
+            steps[at] = refuse(step, f"{step.target} exists already and stays")
         elif step.target:
             taken.add(step.target)
     return steps
 
 
-def refused(step: ImportStep, why: str) -> ImportStep:
+def refuse(step: ImportStep, why: str) -> ImportStep:
     """The step as one that is not done."""
     return replace(step, action="no counterpart", target=None, text="", why=why)
 
@@ -97,7 +97,7 @@ def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
     if command := as_object(found.get("statusLine")).get("command"):
         set_it = f'statusline_command = "{command}" under [ui] of config.toml'
         yield ImportStep("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
-    yield from _left(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
+    yield from _leftovers(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
     yield from _servers(_read(outside)[0].get("mcpServers"), outside)
 
 
@@ -144,13 +144,13 @@ def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
         remote = {"type": "http", "url": entry.get("url"), "headers": entry.get("headers") or {}}
         servers[name] = local if entry.get("type") == "local" else remote
     yield from _servers(servers, path)
-    yield from _left(found, path, ("mcp", "$schema"))
+    yield from _leftovers(found, path, ("mcp", "$schema"))
 
 
 def _with_servers(path: Path, key: str) -> Iterator[ImportStep]:
     """The servers in a file of settings, and what else is there."""
     found, steps = _read(path)
-    yield from (*steps, *_servers(found.get(key), path), *_left(found, path, (key,)))
+    yield from (*steps, *_servers(found.get(key), path), *_leftovers(found, path, (key,)))
 
 
 def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
@@ -162,10 +162,10 @@ def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
 def _servers(found: Any, path: Path) -> Iterator[ImportStep]:
     for name, entry in as_object(found).items():
         if isinstance(entry, dict):
-            yield ImportStep("server", str(name), "server", path, text=json.dumps(_adapted(entry)))
+            yield ImportStep("server", str(name), "server", path, text=json.dumps(_adapt(entry)))
 
 
-def _left(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[ImportStep]:
+def _leftovers(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[ImportStep]:
     why = "`cowork config show` lists what can be set"
     yield from (ImportStep("setting", str(key), "no counterpart", path, why=why) for key in found if key not in known)
 
@@ -204,7 +204,7 @@ def servers_elsewhere(root: Path, home: Path) -> list[tuple[str, str, Json]]:
     return found
 
 
-def _adapted(entry: Json) -> Json:
+def _adapt(entry: Json) -> Json:
     """An entry in the form of .mcp.json."""
     kept = {key: entry[key] for key in ("type", "command", "args", "env", "cwd", "url", "headers") if key in entry}
     if isinstance(entry.get("http_headers"), dict):

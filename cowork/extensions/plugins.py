@@ -109,7 +109,7 @@ def _server(plugin: Plugin, given: Any, data: Path, line: int) -> Json:
     if not isinstance(given, dict):
         raise BadFile(line, "must be an object")
     if not plugin.standard:
-        return {**_expanded(given, plugin.root, data), "cwd": str(plugin.root)}
+        return {**_expand(given, plugin.root, data), "cwd": str(plugin.root)}
     kind = given.get("type")
     fields = _SERVER_FIELDS.get(str(kind))
     if fields is None:
@@ -129,7 +129,7 @@ def _server(plugin: Plugin, given: Any, data: Path, line: int) -> Json:
         raise BadFile(line, "env: PLUGIN_ROOT and PLUGIN_DATA are given, not set")
     if command.startswith("./") and leads_out(plugin.root / command, plugin.root):
         raise BadFile(line, "command: leads out of the plugin")
-    server = _expanded(given, plugin.root, data)
+    server = _expand(given, plugin.root, data)
     cwd = str(given.get("cwd", "${PLUGIN_ROOT}"))
     base = data if cwd.startswith("${PLUGIN_DATA}") else plugin.root
     where = Path(server.get("cwd") or plugin.root)
@@ -141,7 +141,7 @@ def _server(plugin: Plugin, given: Any, data: Path, line: int) -> Json:
     return {**server, "command": program, "env": {**server.get("env", {}), **own}, "cwd": str(where)}
 
 
-def _expanded(given: Json, root: Path, data: Path) -> Json:
+def _expand(given: Json, root: Path, data: Path) -> Json:
     """With the plugin's folders in args, env and cwd; Claude's spelling is known too, and also in command."""
     names = {"ROOT": json.dumps(str(root))[1:-1], "DATA": json.dumps(str(data))[1:-1]}
     text = json.dumps({key: given[key] for key in ("args", "env", "cwd", "command") if key in given})
@@ -260,7 +260,7 @@ class PluginStore:
             shutil.rmtree(folder, ignore_errors=True)
         self._save({one: facts for one, facts in known.items() if one != name})
 
-    def changed(self, name: str) -> bool:
+    def is_changed(self, name: str) -> bool:
         """Whether its files are not those that were installed."""
         with suppress(BadFile, OSError):
             return digest(self.folder / name) != self.installed().get(name, {}).get("digest")

@@ -59,7 +59,7 @@ class StatusLine:
 
     async def _update(self) -> None:
         state = self._state()
-        text = filled(self._template, state) if self._template else self.text
+        text = fill(self._template, state) if self._template else self.text
         if (out := await self._run(self._command, state)) is not None:
             text = first_line(out)
         if (out := await self._run(self._subagent_command if state["tasks"] else "", state)) is not None:
@@ -76,7 +76,7 @@ class StatusLine:
         return None
 
 
-def filled(template: str, state: Json) -> str:
+def fill(template: str, state: Json) -> str:
     """A template such as `{model} · {context}% · ${cost}`; names that are not known stay as they are."""
     context, cost = state["context_window"]["used_percentage"], state["cost"]["total_cost_usd"]
     known = {"mode": state["permission_mode"], "cwd": state["cwd"], "branch": state["workspace"]["branch"]}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cowork.config.render import shown
+from cowork.config.render import setting_rows
 from cowork.core.errors import UserError
 
 KEY = "sk-ant-very-secret-123"
@@ -227,7 +227,7 @@ def test_no_key_is_ever_shown(place: Any) -> None:
         config = place.load(environ={variable: KEY})
         assert config.model().api_key == KEY
         texts = [repr(config), repr(config.models.main), repr(config.model()), str(vars(config.model))]
-        texts += itertools.chain.from_iterable(shown(config))
+        texts += itertools.chain.from_iterable(setting_rows(config))
         assert KEY not in "".join(texts)
 
 

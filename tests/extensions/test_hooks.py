@@ -17,7 +17,16 @@ from cowork.app.extend.hooks import launcher
 from cowork.core.events import ToolEnded
 from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict
 from cowork.core.workspace import Workspace
-from cowork.extensions.hooks import FileHooks, HookFacts, HookRule, Launch, Launched, matched, read_answer, read_hooks
+from cowork.extensions.hooks import (
+    FileHooks,
+    HookFacts,
+    HookRule,
+    Launch,
+    Launched,
+    matcher_fits,
+    read_answer,
+    read_hooks,
+)
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
 from tests.e2e.test_slash_commands import chat
@@ -159,9 +168,9 @@ def test_hooks_of_codex_hear_its_words_and_those_of_claude_more(tmp_path: Path, 
         HookCall("PreCompact", "manual", {"trigger": "manual", "custom_instructions": "the tests"}),
         HookCall("PreCompact", "auto", {"trigger": "auto", "custom_instructions": ""}, "main/explore-1"),
     ]
-    assert [wrong for call in calls if (wrong := refused_by_codex(files.told(call, "codex")))] == []
-    assert [files.told(call).get("reason") for call in calls] == ["clear", None, None, None]
-    assert files.told(calls[2])["custom_instructions"] == "the tests"
+    assert [wrong for call in calls if (wrong := refused_by_codex(files.input_for(call, "codex")))] == []
+    assert [files.input_for(call).get("reason") for call in calls] == ["clear", None, None, None]
+    assert files.input_for(calls[2])["custom_instructions"] == "the tests"
     path = tmp_path / "hooks.json"
     path.write_text('{"contract": "codex", "hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}}')
     assert [rule.contract for rule in read_hooks(path, "user")[0]] == ["codex"]
@@ -216,7 +225,7 @@ def until(seen: Callable[[], bool]) -> None:
     ],
 )  # fmt: skip
 def test_matchers(matcher: str, subject: str, fits: bool) -> None:
-    assert matched(matcher, subject) is fits
+    assert matcher_fits(matcher, subject) is fits
 
 
 @pytest.mark.parametrize(

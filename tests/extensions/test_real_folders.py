@@ -137,7 +137,7 @@ def test_a_folder_as_people_have_it(
         return places(root, {"HOME": str(tmp_path / "home")}, trusted=trusted, bare=False).find(())
 
     before = found(trusted=False)
-    assert {row.origin for row in before.listed()} == {"shipped"}
+    assert {row.origin for row in before.rows()} == {"shipped"}
     assert before.problems == ()
     after = found(trusted=True)
     assert sorted(r.name for r in after.recipes.values() if r.origin == "project" and ":" not in r.name) == loads

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork.extensions.hooks import Launched
-from cowork.extensions.status_line import StatusLine, filled, first_line, rows_of
+from cowork.extensions.status_line import StatusLine, fill, first_line, rows_of
 from cowork.frontends.host import Status
 from cowork.frontends.repl.view.notes import status_line
 from tests.e2e.test_slash_commands import chat
@@ -24,7 +24,7 @@ STATE: dict[str, Any] = {
 
 def test_a_template_is_filled() -> None:
     text = "{model} {context}% ${cost} {branch} {children} {nope}"
-    assert filled(text, STATE) == "m1 13% $0.50 main 1 {nope}"
+    assert fill(text, STATE) == "m1 13% $0.50 main 1 {nope}"
 
 
 def test_what_a_program_prints_cannot_steer_the_terminal() -> None:

@@ -19,8 +19,8 @@ def test_a_key_without_a_keyring_is_in_a_file_for_its_owner_alone_and_is_found(t
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     keyring.keep("ANTHROPIC_API_KEY", "sk-ant-secret", environ)
     assert json.loads(path.read_text()).keys() == {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
-    assert keyring.stored("OPENAI_API_KEY", environ) == "sk-secret"
-    assert keyring.stored("OPENAI_API_KEY", {"COWORK_HOME": str(tmp_path / "other")}) == ""
+    assert keyring.read("OPENAI_API_KEY", environ) == "sk-secret"
+    assert keyring.read("OPENAI_API_KEY", {"COWORK_HOME": str(tmp_path / "other")}) == ""
 
 
 def test_a_grant_can_be_taken_back(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ class _Commands:
 
     async def extensions(self, rest: str) -> CommandResult:
         found = self.host.run.project.invoker.extensions
-        listed = found.listed(shipped=self.host.run.config.skills.shipped)
+        listed = found.rows(shipped=self.host.run.config.skills.shipped)
         rows = [(r.kind, f"`{r.name}`", r.origin, r.tokens or "", pages.first_sentence(r.adds, 60)) for r in listed]
         wrong = [f"- {problem}" for problem in (*found.agents.problems, *found.problems)]
         return "\n".join([pages.table(("kind", "name", "from", "tokens", "adds"), rows), "", *wrong])
@@ -154,7 +154,9 @@ class _Commands:
         return await doctor.report(self.host.environ, self.host.run.root)
 
     async def config(self, rest: str) -> CommandResult:
-        rows = [(f"`{name}`", f"`{value}`", origin) for name, value, origin in render.shown(self.host.run.config)]
+        rows = [
+            (f"`{name}`", f"`{value}`", origin) for name, value, origin in render.setting_rows(self.host.run.config)
+        ]
         return pages.table(("setting", "value", "from"), rows)
 
     async def init(self, rest: str) -> CommandResult:

@@ -235,7 +235,7 @@ def _beside(recipe: Recipe) -> str:
 
 def changes(before: Extensions, now: Extensions) -> Notice | None:
     """What a reload added and took away, in a line; None when nothing that people can see."""
-    had, has = ({(row.kind, row.name) for row in found.listed()} for found in (before, now))
+    had, has = ({(row.kind, row.name) for row in found.rows()} for found in (before, now))
     said = [f"{kind} {name}" for kind, name in sorted(has - had)]
     said += [f"{kind} {name} gone" for kind, name in sorted(had - has)]
     changed = sum(before.recipes.get(name, recipe) != recipe for name, recipe in now.recipes.items())

@@ -307,7 +307,7 @@ class KeptTokens:
 
     def get(self) -> Json:
         try:
-            return as_object(json.loads(keyring.stored(self._name, self._environ) or "{}"))
+            return as_object(json.loads(keyring.read(self._name, self._environ) or "{}"))
         except ValueError:
             return {}
 

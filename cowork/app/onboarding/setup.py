@@ -148,7 +148,7 @@ async def trial(spec: ModelSpec) -> str:
 
 def _key(variable: str, environ: Mapping[str, str]) -> str:
     """From the environment, else from the keyring."""
-    return environ.get(variable, "").strip() or keyring.stored(variable, environ)
+    return environ.get(variable, "").strip() or keyring.read(variable, environ)
 
 
 async def _get(url: str) -> bytes:

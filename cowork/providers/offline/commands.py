@@ -37,7 +37,7 @@ def history(intent: Intent) -> Plan:
     said, path = intent.subject.lower(), ""
     if files := words.files(intent.subject):
         path = yield from resolve(files[0])
-    commands = _git_commands(said, path, words.quoted(intent.subject) + words.names(intent.subject))
+    commands = _git_commands(said, path, words.quotations(intent.subject) + words.names(intent.subject))
     git = [{"command": f"git {command}", "description": f"Run git {command.split()[0]}"} for command in commands]
     results = yield [call("Bash", **options) for options in git]
     if denied := next((result for result in results if result.denied), None):

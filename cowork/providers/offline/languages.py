@@ -232,7 +232,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def kind_named(text: str) -> str:
+def find_kind(text: str) -> str:
     """The first kind that a text names, if any."""
     hits = ((re.search(rf"\b(?:{kind.asked})\b", text, re.IGNORECASE), name) for name, kind in KINDS.items())
     return min(((hit.start(), name) for hit, name in hits if hit), default=(0, ""))[1]

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from cowork.providers.offline import languages, words
-from cowork.providers.offline.languages import KINDS, Declared, Definition, Line, definition, family_of, kind_named
+from cowork.providers.offline.languages import KINDS, Declared, Definition, Line, definition, family_of, find_kind
 from cowork.providers.offline.locate import describe, resolve
 from cowork.providers.offline.plans import Plan, bullets, call, clip, code, evidence, fence, grep, plural, read
 from cowork.providers.offline.project import outline
@@ -35,25 +35,25 @@ def take_stock(intent: Intent) -> Plan:
     said = intent.subject.lower()
     text, name = intent.subject.strip(" `'\""), ""
     if intent.kind == "count" and re.search(r"\b(?:times|often|occurrences of|uses of|calls to|usages of)\b", said):
-        name = _named(intent)
+        name = _name_to_count(intent)
     elif intent.kind == "count" and "line" in said:
         return (yield from _count_lines(intent))
     elif intent.kind != "search":
         is_files = re.search(r"\bfiles?\b|\bmodules?\b|\bpackages?\b", said)
-        kind = kind_named(said) if intent.kind == "count" and not is_files else intent.hint
+        kind = find_kind(said) if intent.kind == "count" and not is_files else intent.hint
         if kind in KINDS:
-            return (yield from _declared(intent, KINDS[kind]))
+            return (yield from _list_declarations(intent, KINDS[kind]))
         if is_files or intent.kind == "list":
             return (yield from _files(intent))
-        name = _named(intent)
+        name = _name_to_count(intent)
     pattern = rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)" if name else re.escape(text)
-    return (yield from _declared(intent, Declared("", pattern, f"line with {code(name or text)}")))
+    return (yield from _list_declarations(intent, Declared("", pattern, f"line with {code(name or text)}")))
 
 
-def _named(intent: Intent) -> str:
+def _name_to_count(intent: Intent) -> str:
     """What is to be counted."""
     subject = intent.subject
-    found = words.quoted(subject) or words.names(subject) or words.keywords(subject.lower()) or [subject]
+    found = words.quotations(subject) or words.names(subject) or words.keywords(subject.lower()) or [subject]
     return found[0].removesuffix("()")
 
 
@@ -103,7 +103,7 @@ def _count_lines(intent: Intent) -> Plan:
     return f"{plural(all_.totals[0], 'line')} in {plural(all_.totals[1], 'file')}. The longest:\n\n{longest}"
 
 
-def _declared(intent: Intent, kind: Declared) -> Plan:
+def _list_declarations(intent: Intent, kind: Declared) -> Plan:
     """Search for the shape of a declaration; list the lines, those of the program first, or only count them."""
     path = yield from resolve(intent.path)
     marks = [mark for mark in _MARKS if re.search(rf"\b{mark}S?\b", intent.text.upper())]

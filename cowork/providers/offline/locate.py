@@ -76,7 +76,7 @@ def _outlines(paths: Iterable[str]) -> Steps[dict[str, list[Definition]]]:
     }
 
 
-def _mentioned(intent: Intent, name: str) -> Plan:
+def _find_mentions(intent: Intent, name: str) -> Plan:
     """A name without a definition: the lines that mention it, in quotes first."""
     (said,) = yield [grep(rf"{re.escape(name)}(?:[^\w-]|$)", path=intent.path, head_limit=200)]
     searched = f"I searched for definitions of {code(name)}" + (f" under `{intent.path}`" if intent.path else "")
@@ -94,9 +94,9 @@ def define(intent: Intent) -> Plan:
     name, container = split_name(intent)
     hits = [] if name.startswith("-") else (yield from definitions(intent, name, container))
     if not hits and (intent.kind == "where" or words.looks_like_name(intent.subject)):
-        return (yield from _mentioned(intent, name))
+        return (yield from _find_mentions(intent, name))
     aside = hits and (hits[0].kind in INNER or (hits[0].kind == "variable" and hits[0].indent > 0))
-    if not hits or (aside and not words.looks_like_name(intent.subject) and not words.quoted(intent.text)):
+    if not hits or (aside and not words.looks_like_name(intent.subject) and not words.quotations(intent.text)):
         # A plain word is more likely about the code than about some local variable of that name.
         return (yield from describe(replace(intent, subject=clean(intent.text))))
     best, *others = hits
@@ -133,11 +133,11 @@ def describe(intent: Intent) -> Plan:
     best, *rest = places
     (page,) = yield [read(best.at.path, max(1, best.at.number - 12), 45)]
     told = languages.first_words(page.page, best.at)
-    rows = [f"Most likely {best.told}{f': {told}' if told else ''}"]
+    rows = [f"Most likely {best.label}{f': {told}' if told else ''}"]
     worth = [place for place in rest if place.score >= 0.5 * best.score and place.at.name != best.at.name]
     others = {place.at.name: place for place in reversed(worth)}
     if others:
-        rows += ["", "Or:", bullets([place.told for place in reversed(others.values())][:4])]
+        rows += ["", "Or:", bullets([place.label for place in reversed(others.values())][:4])]
     missing = [term.word for term in asked if term.word not in {*best.named, *best.said}]
     found = (("its name says", best.named), ("its text says", best.said), ("nothing there says", missing))
     seen = "; ".join(f"{where_} {', '.join(map(code, said))}" for where_, said in found if said)

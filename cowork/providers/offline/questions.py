@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cowork.core.frozen import frozen
 from cowork.providers.offline import words
-from cowork.providers.offline.languages import KINDS, kind_named
+from cowork.providers.offline.languages import KINDS, find_kind
 
 # Of code: where describe uses show explain. Of what is there: list count search read.
 # Of the project: outline howto manifest. Of what a command tells: changes tests. Else: hello unknown.
@@ -63,7 +63,7 @@ def about(rest: str, kind: str = "where") -> Intent:
         owner, member = owned["owner1"] or owned["owner2"], owned["member1"] or owned["member2"]
         if not words.STOP & {member.lower(), owner.lower()}:
             return Intent(kind, member, place, hint, owner)
-    if told := words.quoted(rest):
+    if told := words.quotations(rest):
         container = told[1] if len(told) > 1 and words.looks_like_name(told[1]) else ""
         return Intent(kind, told[0].removesuffix("()"), place, hint, container)
     content = [w for w in re.findall(r"[\w-]+", core) if w.lower() not in words.STOP | words.KINDS.keys()]
@@ -151,7 +151,7 @@ def _by_names(text: str) -> Intent:
         return Intent("explain", found[0], found[0])
     is_question = re.match(r"(?:what|how|which|does|do|is|are|why|when|who|whose|did|was)\b", text, re.IGNORECASE)
     short = len(content) <= 3 and all(re.fullmatch(r"[\w.-]+", word) for word in content)
-    if len(content) == 1 or (words.quoted(text) + words.names(text) and (is_question or len(content) <= 6)):
+    if len(content) == 1 or (words.quotations(text) + words.names(text) and (is_question or len(content) <= 6)):
         return about(text) if words.keywords(text) else Intent("unknown")
     return Intent("describe", text) if (is_question or short) and words.keywords(text) else Intent("unknown")
 
@@ -179,7 +179,7 @@ def _inventory(name: str) -> Make:
     """A list of all of a kind; one that belongs to a name in code is a question about that name."""
 
     def make(text: str, hit: re.Match[str]) -> Intent | None:
-        named = [n for n in words.quoted(text) + words.names(text) if not words.is_acronym(n)]
+        named = [n for n in words.quotations(text) + words.names(text) if not words.is_acronym(n)]
         is_other = "make" in text.lower().split() or (named and name != "options")
         return None if is_other else Intent("list", text, place_of(text), name)
 
@@ -190,7 +190,7 @@ def _list(text: str, hit: re.Match[str]) -> Intent | None:
     rest, place = hit["x"], place_of(hit["x"])
     plain = rest.replace(place, " ") if place else rest
     files = re.search(r"\b(?:files?|folders?|directories|modules?|packages)\b", plain.lower())
-    kind = files[0] if files else kind_named(plain)
+    kind = files[0] if files else find_kind(plain)
     if not kind or (kind in KINDS and KINDS[kind].everywhere):
         return None
     if not files and [w for w in words.keywords(plain) if w not in (*KINDS, *_LISTED)]:
@@ -203,7 +203,7 @@ def _show(text: str, hit: re.Match[str]) -> Intent | None:
     """A file or lines of it, or the source of a name."""
     rest = hit["x"]
     found = words.files(rest)
-    if not found or set(words.quoted(rest) + words.names(rest)) - set(found):
+    if not found or set(words.quotations(rest) + words.names(rest)) - set(found):
         return _about("show", name=True)(text, hit)
     span = re.search(r"(?:\blines? |:)(\d+)(?:\s*(?:-|to|–)\s*(\d+))?|\b(?:first|top) (\d+) lines", rest)
     first, last, top = span.groups() if span else ("", "", "")
@@ -287,7 +287,7 @@ _TABLE: tuple[tuple[str, Make], ...] = (
      r"|^(?:\w+ ){0,6}(?:overview|outline|layout|structure|architecture)$"
      r"|^how is .{0,20}\b(?:organi[sz]ed|structured|laid out)", _whole("outline", "")),
     (r"^(?:(?:search|grep|look)(?: for)?(?: the)?(?: text| string| word)?|(?:which|what) files? (?:contain|mention|have"
-     rf"|include)s?)\s+{_X}", lambda t, h: Intent("search", (words.quoted(t) or [h["x"]])[0], place_of(t))),
+     rf"|include)s?)\s+{_X}", lambda t, h: Intent("search", (words.quotations(t) or [h["x"]])[0], place_of(t))),
     (r"^(?:where(?:'s| is| are| was| were| does| do| did| can| could)?\b ?(?:i |we |you |one |it |they )?(?:find )?"
      r"|(?:in )?(?:which|what) (?:file|module|place|line|folder|class|function|method|code|part)s?\b(?: of the code)? "
      r"(?:(?:is|are|does|do|has|have|holds?|contains?|defines?|implements?)\b)?\s*"

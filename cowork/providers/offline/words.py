@@ -58,7 +58,7 @@ _FILE = re.compile(
 )
 
 
-def quoted(text: str) -> list[str]:
+def quotations(text: str) -> list[str]:
     """What stands in quotes or backticks, in order."""
     return [next(g for g in m.groups() if g) for m in _QUOTED.finditer(text)]
 
@@ -241,7 +241,7 @@ class RankedPlace:
     inside: str = ""  # the class it is part of
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """The place and what is there."""
         name = f"{self.inside}.{self.at.name}" if self.inside else self.at.name
         return f"`{self.at.at}`, " + ("the file itself" if self.at.kind == "file" else f"{self.at.kind} `{name}`")
