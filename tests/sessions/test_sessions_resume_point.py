@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cowork.core.blocks import Text, ToolUse
+from cowork.core.blocks import Block, Text, ToolUse
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -77,7 +77,7 @@ results = st.builds(
     st.sampled_from([".", "sub"]),
     words,
 )
-calls = st.sampled_from([f"c{n}" for n in range(5)])
+calls = st.sampled_from([f"c{n}" for n in range(5)])  # each may be used again once no model sees it any more
 families = st.sampled_from(["", "read", "write", "exec", "other"])
 
 
@@ -89,14 +89,21 @@ def of_child(event: Event, agent: str) -> Event:
 
 
 def numbered(story: Sequence[Event]) -> list[Event]:
-    """The story as a log has it: a summary keeps nothing that an earlier one stands for."""
-    events, summarised = [], 0
+    """The story as a log has it: a summary keeps nothing that an earlier one stands for, a call's id is not in use."""
+    events, summarised, live = [], 0, Transcript()
     for n, event in enumerate(story, 1):
         if isinstance(event, ContextCompacted) and event.keep_from:
             event = replace(event, keep_from=max(summarised + 1, n - event.keep_from))
         summarised = n if isinstance(event, ContextCompacted) else summarised
+        if isinstance(event, ReplyAdded):  # as the loop does
+            event = replace(event, content=tuple(_unused(block, live, n) for block in event.content))
         events.append(replace(event, id=n, at=float(n), session_id="s"))
+        live.apply(events[-1])
     return events
+
+
+def _unused(block: Block, live: Transcript, n: int) -> Block:
+    return replace(block, id=f"d{n}") if isinstance(block, ToolUse) and block.id in live.ids() else block
 
 
 happenings = st.one_of(
