@@ -129,22 +129,19 @@ class Turns:
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing is queued."""
-        while tasks := self._tasks():
-            await asyncio.wait(tasks)
+        while self._task is not None or self._loose:
+            await asyncio.wait([t for t in (self._task, *self._loose) if t is not None])
 
     async def close(self) -> None:
         """Stop whatever runs. What waits is not begun any more; the host has it for the next time."""
         self._closing = True
-        tasks = self._tasks()
+        tasks = [t for t in (self._task, *self._loose) if t is not None]
         if self._task is not None:
             self.host.interrupt()
             await asyncio.wait([self._task], timeout=_PATIENCE_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _tasks(self) -> list[asyncio.Task[Any]]:
-        return [task for task in (self._task, *self._loose) if task is not None]
 
     def _keep(self) -> None:
         """Store what waits, in case the process dies."""

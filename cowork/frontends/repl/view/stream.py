@@ -42,8 +42,7 @@ class MarkdownStream:
         self._tail = ""
         self._parsed = 0  # length of the tail at the last parse
         self._glued = False  # the next piece goes on with the block before: no blank line between
-        self._drawn: tuple[int, int, int, str] = (-1, 0, 0, "")
-        self._drawn_lines: list[Line] = []
+        self._drawn: tuple[tuple[int, int, int, str] | None, list[Line]] = None, []
 
     def feed(self, text: str) -> None:
         """Add what arrived; cheap."""
@@ -76,13 +75,13 @@ class MarkdownStream:
     def tail(self, columns: int, rows: int, theme: Theme) -> list[Line]:
         """The last rows of what is not finished yet."""
         key = (len(self.text), len(self._tail), columns, theme.kind)
-        if key != self._drawn:
-            source, self._drawn, started = self._tail, key, self.started
+        if key != self._drawn[0]:
+            source, started = self._tail, self.started
             if len(source) > _LONG_TAIL:  # as much as can be seen; a table keeps its head
                 source = _opening(source) + source[source.find("\n", -_LONG_TAIL) + 1 :][-_LONG_TAIL:]
-            self._drawn_lines = self._lines(source, columns, theme)
+            self._drawn = key, self._lines(source, columns, theme)
             self.started = started
-        return self._drawn_lines[-rows:]
+        return self._drawn[1][-rows:]
 
     def _take_piece(self) -> tuple[str, bool]:
         """Take source off the tail that can no longer change; True when the tail goes on with the same block."""
