@@ -120,7 +120,6 @@ def _join(
     mcp = McpRun(place, emitter.bind("main"), ask, tree, lambda: subagents.main) if any_servers(place) else None
     limits = Limits(config.limits.max_tokens, config.limits.max_cost_usd)
     ledger = Ledger(limits, near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")))
-    files = ProjectHooks(place, emitter, log, permissions, tree, lambda: subagents.main)
     compaction = Compaction(prompts.text_of("compact"), config.compaction.auto, config.compaction.threshold)
     services = Services(
         emitter=emitter,
@@ -130,7 +129,7 @@ def _join(
         permit_for=lambda modes: tighten(permissions, modes),
         model=models,
         compact=compaction,
-        hooks=HookGroup([hooks, files, place.invoker.withheld]),
+        hooks=HookGroup([hooks, ProjectHooks(place, lambda: run), place.invoker.withheld]),
         isolate=Worktrees(place, emitter, permissions, tree),
         recall=lambda path: _recall(log, path),
         prepare=mcp.ready_for if mcp else None,
@@ -145,7 +144,8 @@ def _join(
     transcript = fold(past, recall=(lambda: events_of(log.path, "main")) if log else None)
     emitter.add(transcript.apply)
     main = _main_agent(place, subagents, ledger, transcript, waits=waits)
-    return Run(place, main, subagents, permissions, models, compaction, log, kept_files, mcp)
+    run = Run(place, main, subagents, permissions, models, compaction, log, kept_files, mcp)
+    return run
 
 
 def _workspace(place: Project, log: SessionLog | None, past: Sequence[Event], scratch: Path) -> Workspace:

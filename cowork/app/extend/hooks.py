@@ -21,14 +21,11 @@ from cowork.core.hooks import HookCall, HookEvent, HookVerdict, NoHooks
 from cowork.core.hygiene import clean_environ
 from cowork.core.later import later
 from cowork.core.workspace import Workspace
-from cowork.engine.emitter import Emitter
-from cowork.engine.loop import Agent
-from cowork.permissions import Permissions
-from cowork.sessions.log.writer import SessionLog
 from cowork.tools.base import AgentState, NoHold, ToolContext, TreeState, leave_unwrapped
 
 with later(__name__):
     from cowork.app.project import Project
+    from cowork.app.run import Run
     from cowork.extensions.hooks import FileHooks, HookFacts, HookRule, Launch, Launched, holds
     from cowork.extensions.recipes import Recipe
     from cowork.tools.shell import jobs
@@ -41,20 +38,11 @@ _SUBJECTS = ("tool_name", "agent_type", "source", "reason", "notification_type",
 class ProjectHooks:
     """The hooks that files of the user and the project name; what runs them is loaded where there are any."""
 
-    def __init__(
-        self,
-        place: Project,
-        emitter: Emitter,
-        log: SessionLog | None,
-        permissions: Permissions,
-        tree: TreeState,
-        main: Callable[[], Agent],
-    ) -> None:
-        self._place, self._emitter, self._log = place, emitter, log
-        self._permissions, self._tree, self._main = permissions, tree, main
+    def __init__(self, project: Project, run: Callable[[], Run]) -> None:
+        self._project, self._run = project, run
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
-        return bool(self._place.invoker.extensions.hooks) and self._now().listens(event, subject)
+        return bool(self._project.invoker.extensions.hooks) and self._now().listens(event, subject)
 
     async def fire(self, call: HookCall) -> HookVerdict:
         return await self._now().fire(call)
@@ -65,22 +53,23 @@ class ProjectHooks:
 
     def _now(self) -> FileHooks:
         """With the rules as they are in the files now."""
-        self._files.rules = self._place.invoker.extensions.hooks
+        self._files.rules = self._project.invoker.extensions.hooks
         return self._files
 
     @cached_property
     def _files(self) -> FileHooks:
+        run = self._run()
         facts = HookFacts(
-            self._emitter.session_id,
-            str(self._log.path) if self._log else "",
-            self._place.root,
-            lambda: self._permissions.mode,
-            self._place.invoker.places.data,
-            lambda: self._main().provider.model,
-            lambda: self._main().since,
+            run.session_id,
+            str(run.log.path) if run.log else "",
+            run.root,
+            lambda: run.permissions.mode,
+            self._project.invoker.places.data,
+            lambda: run.agent.provider.model,
+            lambda: run.agent.since,
         )
-        launch = launcher(self._tree, self._permissions.workspace)
-        return FileHooks((), facts, launch, lambda text: self._emitter.publish(Notice(text, "warning", "hook")))
+        launch = launcher(run.tree, run.permissions.workspace)
+        return FileHooks((), facts, launch, lambda text: run.emit(Notice(text, "warning", "hook")))
 
 
 class WithheldTools(NoHooks):
