@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 from cowork.core.front_matter import with_imports
+from cowork.core.git import folders_down_to
 from cowork.core.ports import AgentDef
 
 KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -64,12 +65,11 @@ def environment(cwd: Path, branch: str = "") -> str:
 
 
 def knowledge_files(
-    root: Path, cwd: Path, user_folder: Path | None, *, trusted: bool, names: Sequence[str] = KNOWLEDGE_NAMES
+    cwd: Path, user_folder: Path | None, *, trusted: bool, names: Sequence[str] = KNOWLEDGE_NAMES
 ) -> list[Path]:
     """AGENTS.md (else CLAUDE.md) of the user, then of each folder from the project root down to cwd."""
     folders = [user_folder] if user_folder else []
-    if trusted:
-        folders += [root, *(folder for folder in reversed((cwd, *cwd.parents)) if folder.is_relative_to(root))]
+    folders += folders_down_to(cwd) if trusted else []
     found = (next((f / n for n in names if (f / n).is_file()), None) for f in dict.fromkeys(folders))
     return [path for path in found if path]
 

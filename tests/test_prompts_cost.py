@@ -85,14 +85,15 @@ def test_notes_bring_in_no_secret_and_nothing_denied(tmp_path: Path, way: str) -
 def test_project_knowledge_is_read_from_the_top_down_with_imports_and_bounds(tmp_path: Path) -> None:
     root, inner = tmp_path / "repo", tmp_path / "repo" / "pkg"
     inner.mkdir(parents=True)
+    (root / ".git").mkdir()
     (root / "AGENTS.md").write_text("Top.\n@docs.md\n@../outside.md\n")
     (root / "docs.md").write_text("Imported.\n@AGENTS.md\n")
     (tmp_path / "outside.md").write_text("secret")
     (inner / "CLAUDE.md").write_text("Inner.")
-    files = prompts.knowledge_files(root, inner, None, trusted=True)
+    files = prompts.knowledge_files(inner, None, trusted=True)
     assert [f.name for f in files] == ["AGENTS.md", "CLAUDE.md"]
     text = prompts.knowledge(files)
     assert text.index("Top.") < text.index("Imported.") < text.index("Inner.")
     assert "secret" not in text
     assert "[cut: " in prompts.knowledge(files, max_bytes=10)
-    assert prompts.knowledge_files(root, inner, None, trusted=False) == []
+    assert prompts.knowledge_files(inner, None, trusted=False) == []

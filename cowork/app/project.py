@@ -120,7 +120,7 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Ad
     if skill := invoker.tool():
         tools.add(skill)
     user = None if options.bare else paths.config_dir(environ)
-    notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
+    notes = prompts.knowledge_files(root, user, trusted=trusted, names=config.knowledge.files)
     denied = [rule for rule in map(parse, config.permissions.deny) if rule.pattern and rule.speaks_of("read")]
 
     def tellable(path: Path) -> bool:

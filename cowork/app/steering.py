@@ -12,7 +12,7 @@ from cowork.config import paths
 from cowork.config.run_options import RunOptions
 from cowork.core.front_matter import Problem
 from cowork.core.frozen import frozen
-from cowork.core.git import project_root
+from cowork.core.git import folders_down_to
 from cowork.core.ports import AgentOrigin
 from cowork.extensions.finder import ExtensionFolder, Extensions, find, plugins_in
 from cowork.permissions.trust import STEERING, Trust, digest
@@ -23,7 +23,7 @@ _FOLDERS = (".claude", ".agents", paths.PROJECT_FOLDER)  # in each folder of a p
 
 def steering(root: Path) -> list[Path]:
     """The files and folders from the project's top down to `root` that would steer a run."""
-    return [folder / name for folder in _on_the_way(root) for name in STEERING if _has_a_say(folder / name)]
+    return [folder / name for folder in folders_down_to(root) for name in STEERING if _has_a_say(folder / name)]
 
 
 def is_trusted(root: Path, environ: Mapping[str, str]) -> bool:
@@ -54,7 +54,7 @@ def grant(root: Path, environ: Mapping[str, str]) -> None:
 
 
 def _with_a_say(root: Path) -> set[Path]:
-    return {f for f in _on_the_way(root) if any(_has_a_say(f / name) for name in STEERING)}
+    return {f for f in folders_down_to(root) if any(_has_a_say(f / name) for name in STEERING)}
 
 
 def _has_a_say(path: Path) -> bool:
@@ -63,11 +63,6 @@ def _has_a_say(path: Path) -> bool:
         return path.is_symlink() or bool(os.listdir(path))
     except OSError:  # no folder, or none that can be looked into
         return os.path.lexists(path)
-
-
-def _on_the_way(root: Path) -> list[Path]:
-    top = project_root(root)
-    return [folder for folder in reversed((root, *root.parents)) if folder.is_relative_to(top)]
 
 
 @frozen
@@ -92,7 +87,7 @@ def places(root: Path, environ: Mapping[str, str], *, trusted: bool, bare: bool)
     if not bare:
         layers.append(("user", own / "plugins", (home / ".claude", home / ".agents", own)))
     if trusted and not bare:
-        for folder in _on_the_way(root):
+        for folder in folders_down_to(root):
             plugins = folder / paths.PROJECT_FOLDER / "plugins"
             layers.append(("project", plugins, tuple(folder / name for name in _FOLDERS)))
     for origin, plugins, folders in layers:

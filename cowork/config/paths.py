@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cowork.core.errors import UserError
+from cowork.core.later import later
+
+with later(__name__):
+    from cowork.core.git import folders_down_to
 
 CONFIG_NAME = "config.toml"
 PROJECT_FOLDER = ".cowork"
@@ -51,9 +55,7 @@ def project_file(root: Path) -> Path:
 
 def project_files(cwd: Path) -> list[Path]:
     """The settings files from the top of the repository down to `cwd`; outside one, that of `cwd` alone."""
-    top = next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
-    on_the_way = [folder for folder in (cwd, *cwd.parents) if folder.is_relative_to(top)]
-    return [project_file(folder) for folder in reversed(on_the_way)]
+    return [project_file(folder) for folder in folders_down_to(cwd)]
 
 
 def home(environ: Mapping[str, str]) -> Path:

@@ -50,6 +50,12 @@ def project_root(cwd: Path) -> Path:
     return next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
 
 
+def folders_down_to(cwd: Path) -> list[Path]:
+    """The folders from the top of the project down to one."""
+    top = project_root(cwd)
+    return [folder for folder in reversed((cwd, *cwd.parents)) if folder.is_relative_to(top)]
+
+
 def branch_of(cwd: Path) -> str:
     """The checked-out branch or short commit, empty outside a repository."""
     root = project_root(cwd)
