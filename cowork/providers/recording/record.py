@@ -88,12 +88,11 @@ class RequestDump:
         self._path = path
         self._hide = [json.dumps(secret)[1:-1] for secret in secrets if secret]
         try:
-            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600), "wb", 0)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         except OSError as e:
             raise UserError(f"Cannot write {path}: {e.strerror}", "Name a file you may write to.") from e
-        self.close = self._file.close
-        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-            os.fchmod(self._file.fileno(), 0o600)
+        if stat.S_ISREG(os.fstat(self._fd).st_mode):
+            os.fchmod(self._fd, 0o600)
 
     def __call__(self, body: Json | bytes) -> None:
         line = json.dumps(body if isinstance(body, dict) else json.loads(body))
@@ -102,9 +101,14 @@ class RequestDump:
         left = line.encode() + b"\n"
         try:
             while left:
-                left = left[os.write(self._file.fileno(), left) :]
+                left = left[os.write(self._fd, left) :]
         except OSError as e:
             raise UserError(f"Cannot write {self._path}: {e.strerror}") from e
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 class Recorder:
