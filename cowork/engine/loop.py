@@ -134,20 +134,13 @@ class Agent:
         finally:
             usage = self.ledger.usage - before[0]
             cost = cost_since(self.ledger.cost_usd, before[1])
-            outcome = Outcome(
-                reason=reason,
-                text=text or (self.transcript.last_text(self.since) if heard and reason != "completed" else ""),
-                turns=self.turns - turns_before,
-                usage=usage,
-                cost_usd=cost,
-                error=error,
-                denied=self._denied,
-                early=stop == "early",
-                cut=CUT_SHORT.get(stop, ""),
-            )
+            if heard and not text and reason != "completed":
+                text = self.transcript.last_text(self.since)
+            turns, early, cut = self.turns - turns_before, stop == "early", CUT_SHORT.get(stop, "")
+            outcome = Outcome(reason, text, turns, usage, cost, error, self._denied, early=early, cut=cut)
             self.forget("steer")  # what came too late is said again, or void
             took, cut_off = round((time.monotonic() - started) * 1000), self.cut_off()
-            self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, took, error, cut_off))
+            self.emit(TurnEnded(reason, text, turns, usage, cost, took, error, cut_off))
         return outcome
 
     async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str]:

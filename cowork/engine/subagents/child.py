@@ -73,17 +73,9 @@ class Child:
         return self.start
 
     def updated_event(self) -> AgentUpdated:
-        ledger = self.agent.ledger
-        return AgentUpdated(
-            self.id,
-            self.status,
-            self.agent.turns,
-            self.agent.runner.tally.started,
-            ledger.usage,
-            ledger.cost_usd,
-            self.elapsed_ms,
-            self.action,
-        )
+        agent, ledger = self.agent, self.agent.ledger
+        counts = (agent.turns, agent.runner.tally.started, ledger.usage, ledger.cost_usd, self.elapsed_ms)
+        return AgentUpdated(self.id, self.status, *counts, self.action)
 
     def background_record(self) -> ToolRecord:
         """What its parent gets at once when it does not wait."""
@@ -148,8 +140,8 @@ class Child:
             return self.failure("INTERNAL_ERROR", f"Subagent execution failed: {message}", text)
         if not reason:
             return self.result("completed", text, structured=structured)
-        end = self.result("incomplete", text or self.salvage(), reason=reason, structured=structured)
-        return replace(end, max_turns_reached=outcome.reason == "max_turns")
+        more = {"structured": structured, "max_turns_reached": outcome.reason == "max_turns"}
+        return self.result("incomplete", text or self.salvage(), reason=reason, **more)
 
     def _shortcoming(self, outcome: Outcome) -> str:
         """Why an answer cannot be taken for the whole of what was asked; empty when it can."""
@@ -173,14 +165,9 @@ class Child:
         return self.failure("ABORTED", f"Subagent was aborted: {self.stop_reason or 'it was cancelled'}")
 
     def result(
-        self,
-        status: ChildStatus,
-        text: str,
-        code: ToolErrorCode | None = None,
-        reason: str = "",
-        structured: Any = None,
+        self, status: ChildStatus, text: str, code: ToolErrorCode | None = None, reason: str = "", **more: Any
     ) -> ChildResult:
-        """Everything that is known of it at its end."""
+        """Everything that is known of it at its end; `more` are further fields."""
         agent = self.agent
         return ChildResult(
             self.start,
@@ -197,10 +184,10 @@ class Child:
             duration_ms=self.elapsed_ms,
             code=code,
             reason=reason,
-            structured=structured,
             still_running=() if status in ("error", "aborted") else [job.id for job in self.jobs()],
             matched_from=self.assignment.matched_from,
             lost_tools=self.assignment.lost_tools,
+            **more,
         )
 
     def jobs(self) -> list[RunningCommand]:
