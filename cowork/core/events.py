@@ -7,7 +7,7 @@ Wire names (`ToolStarted` is `tool.started`) and fields are public and pinned by
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar
 
 from cowork.core.blocks import Block, Image, Json, Usage, block_to_dict, blocks_from_list
@@ -16,11 +16,12 @@ from cowork.core.frozen import frozen
 _ENVELOPE = {"id": "int", "at": "float", "session_id": "str", "agent": "str"}
 
 
-@frozen(kw_only=True)
+@frozen
 class Event:
     type: ClassVar[str] = ""
     durable: ClassVar[bool] = True  # kept in the session log
 
+    _: KW_ONLY
     id: int = 0
     at: float = 0.0
     session_id: str = ""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 _LATER, _INIT = "__frozen_later__", "__init__"
@@ -17,28 +16,21 @@ _waiting: list[type[Any]] | None = []  # None: nothing waits any more
 _FINISHING = threading.Lock()
 
 
-@overload
-def frozen(cls: type[T]) -> type[T]: ...
-@overload
-def frozen(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-def frozen(cls: type[T] | None = None, *, kw_only: bool = False) -> Any:
+def frozen(cls: type[T]) -> type[T]:
     """Like `dataclass(frozen=True)`, later."""
 
-    def defer(cls: type[T]) -> type[T]:
-        def first(self: Any, *args: Any, **given: Any) -> None:
-            _finish(type(self))
-            self.__init__(*args, **given)
+    def first(self: Any, *args: Any, **given: Any) -> None:
+        _finish(type(self))
+        self.__init__(*args, **given)
 
-        setattr(cls, _INIT, first)
-        setattr(cls, _LATER, {"kw_only": kw_only})
-        if _waiting is None:
-            _finish(cls)
-        else:
-            _waiting.append(cls)
-        return cls
-
-    return defer if cls is None else defer(cls)
+    setattr(cls, _INIT, first)
+    setattr(cls, _LATER, True)
+    if _waiting is None:
+        _finish(cls)
+    else:
+        _waiting.append(cls)
+    return cls
 
 
 def finish_all() -> None:
@@ -53,8 +45,7 @@ def finish_all() -> None:
 def _finish(cls: type[Any]) -> None:
     """Let `dataclass` do its work, on what a class inherits first."""
     for base in reversed(cls.__mro__):
-        later = base.__dict__.get(_LATER)
-        if later is not None:
+        if _LATER in base.__dict__:
             delattr(base, _LATER)
             delattr(base, _INIT)
-            dataclasses.dataclass(frozen=True, **later)(base)
+            dataclasses.dataclass(frozen=True)(base)

@@ -12,8 +12,9 @@ import pytest
 from cowork.core.frozen import frozen
 
 
-@frozen(kw_only=True)
+@frozen
 class Base:
+    _: dataclasses.KW_ONLY
     id: int = 0
 
 
