@@ -13,7 +13,7 @@ from cowork.app.project import Additions
 from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.events import Event
-from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict, NoHooks, join_verdicts
+from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, Hooks, HookVerdict, join_verdicts
 from cowork.core.ports import AgentDef, Ask
 from cowork.tools.base import Tool
 
@@ -82,7 +82,7 @@ def options_for(given: SessionOptions) -> tuple[RunOptions, Additions]:
     return RunOptions(**values), Additions(own, given.get("agents", ()), hooks)  # type: ignore[arg-type]
 
 
-class FunctionHooks(NoHooks):
+class FunctionHooks(Hooks):
     """Calls functions at the moments they are named for; after a colon, a pattern for the tool or agent it is about."""
 
     def __init__(self, functions: Mapping[str, HookFunction]) -> None:

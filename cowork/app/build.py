@@ -19,7 +19,7 @@ from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
-from cowork.core.hooks import HookGroup, Hooks, NoHooks
+from cowork.core.hooks import HookGroup, Hooks
 from cowork.core.later import later
 from cowork.core.ports import Ask, Emit, is_tool_word
 from cowork.core.transcript import Transcript, fold
@@ -73,7 +73,7 @@ def build(
         )
         if log:
             emitter.add(log if config.agent.subagent.persistence_enabled else lambda event: _keep_main(log, event))
-        run = _join(place, log, emitter, ask, program.hooks if program else NoHooks(), waits=not chat)
+        run = _join(place, log, emitter, ask, program.hooks if program else Hooks(), waits=not chat)
     except BaseException:
         if log:
             log.close()  # nothing was said in it, so it leaves no trace

@@ -22,7 +22,7 @@ from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.git import branch_of, project_root
-from cowork.core.hooks import Hooks, NoHooks
+from cowork.core.hooks import Hooks
 from cowork.core.ports import AgentDef, Decision, Effect, ToolFacts, ToolSpec
 from cowork.engine.assembly import Rights, with_agents
 from cowork.permissions.rules import parse, path_matches
@@ -40,7 +40,7 @@ class Additions:
 
     tools: Sequence[Tool] = ()
     agents: Sequence[AgentDef] = ()
-    hooks: Hooks = field(default_factory=NoHooks)
+    hooks: Hooks = field(default_factory=Hooks)
 
 
 @frozen

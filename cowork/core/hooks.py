@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
@@ -55,8 +55,8 @@ class HookVerdict:
     stop: str = ""  # why the agent is to end at once
 
 
-class Hooks(Protocol):
-    """What a run asks. Nothing is built or awaited for an event that nobody listens to."""
+class Hooks:
+    """What a run asks; here nobody listens. Nothing is built or awaited for an event that nobody listens to."""
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
         return False
@@ -68,11 +68,7 @@ class Hooks(Protocol):
         return None
 
 
-class NoHooks(Hooks):
-    """Nobody listens."""
-
-
-class HookGroup:
+class HookGroup(Hooks):
     """Several hooks as one, asked side by side."""
 
     def __init__(self, members: Iterable[Hooks]) -> None:

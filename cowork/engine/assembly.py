@@ -11,7 +11,7 @@ from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.core.hooks import Hooks, NoHooks
+from cowork.core.hooks import Hooks
 from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, Provider, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
@@ -41,7 +41,7 @@ class Services:
     isolate: Callable[[Services, str], Isolation] | None = None  # makes a place for the child of that name
     recall: Callable[[str], Transcript | None] = lambda path: None  # a finished child's conversation, from the log
     prepare: Callable[[AgentDef], Awaitable[None]] | None = None  # starts the servers that an agent's file names
-    hooks: Hooks = field(default_factory=NoHooks)
+    hooks: Hooks = field(default_factory=Hooks)
 
 
 class Isolation(Protocol):

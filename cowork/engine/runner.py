@@ -17,7 +17,7 @@ from cowork.core.blocks import Json, Tally, ToolUse, outcome_of
 from cowork.core.errors import ToolError
 from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolOutput, ToolStarted
 from cowork.core.frozen import frozen
-from cowork.core.hooks import HookEvent, Hooks, HookVerdict, NoHooks
+from cowork.core.hooks import HookEvent, Hooks, HookVerdict
 from cowork.core.later import later
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
@@ -59,7 +59,7 @@ class RunnerPorts:
     ask: Ask
     permit: Permit
     spawn: Spawn | None = None
-    hooks: Hooks = field(default_factory=NoHooks)
+    hooks: Hooks = field(default_factory=Hooks)
     prepare: Callable[[], Awaitable[None]] | None = None  # awaited before the first calls
     consult: Consult | None = None
 

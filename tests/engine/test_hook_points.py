@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cowork.core.events import Notice, PromptAdded, ToolEnded
-from cowork.core.hooks import HookCall, HookEvent, HookGroup, HookVerdict, join_verdicts
+from cowork.core.hooks import HookCall, HookEvent, HookGroup, Hooks, HookVerdict, join_verdicts
 from cowork.core.ports import Decision
 from cowork.engine.hook_points import MOST_CONTINUATIONS, apply_verdict
 from tests.fakes.stage import Stage, call, say, turn
@@ -18,7 +18,7 @@ Say = Callable[[HookCall], HookVerdict]
 WRITE = turn(call("Write", file_path="a.txt", content="one"))
 
 
-class Scripted:
+class Scripted(Hooks):
     """Hooks of a test: what each event is answered with, and every call heard."""
 
     def __init__(self, **answers: Say | HookVerdict) -> None:
@@ -31,9 +31,6 @@ class Scripted:
         self.heard.append(call)
         answer = self.answers[call.event]
         return answer(call) if inspect.isfunction(answer) else answer  # type: ignore[return-value]
-
-    async def aclose(self) -> None:
-        return None
 
 
 def result(story: Any) -> dict[str, Any]:

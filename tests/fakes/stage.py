@@ -15,7 +15,7 @@ from cowork import prompts
 from cowork.agents import Agents, load_agents
 from cowork.core.blocks import Json, Message
 from cowork.core.events import Event
-from cowork.core.hooks import Hooks, NoHooks
+from cowork.core.hooks import Hooks
 from cowork.core.ports import AgentDef, Answer, Decision, Effect, Provider, Question, Request, ToolFacts
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
@@ -138,7 +138,7 @@ class Stage:
         self.compaction: Compaction | None = None
         self.recall: Callable[[str], Transcript | None] = lambda path: None
         self.modes_asked: list[tuple[str, ...]] = []
-        self.hooks: Hooks = NoHooks()
+        self.hooks: Hooks = Hooks()
         self.started = False
 
     def set_up(self, provider: Provider) -> None:

@@ -19,7 +19,7 @@ from cowork.app.chat.own_command import take_folder
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import Event, ToolEnded, ToolStarted
-from cowork.core.hooks import HookCall, HookEvent, HookVerdict, NoHooks
+from cowork.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
 from cowork.core.json_rpc import RpcError
 from cowork.core.ports import ToolRecord, failed
 from cowork.tools.base import Interrupted, Tool, ToolContext
@@ -34,7 +34,7 @@ _SHELL = 'trap \'pwd -P >"$0"\' EXIT; eval "$1"'  # the folder it ended in is th
 Request = Callable[[str, Json], Awaitable[Any]]
 
 
-class EditorFiles(NoHooks):
+class EditorFiles(Hooks):
     """A hook before each call about a file. Disk stays the one truth that tools, searches and checkpoints share."""
 
     def __init__(self, request: Request, family_of: Callable[[str], str]) -> None:

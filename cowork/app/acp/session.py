@@ -16,7 +16,7 @@ from cowork.core import format
 from cowork.core.blocks import Image, Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, ReplyAdded, TurnEnded
-from cowork.core.hooks import NoHooks
+from cowork.core.hooks import Hooks
 from cowork.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError
 from cowork.core.ports import ABOUT, Question, mode_of
 from cowork.engine.loop import Prompt
@@ -143,7 +143,7 @@ class EditorSession:
         return tool.family if tool else ""
 
     def _open_run(self, options: RunOptions, host: ChatHost) -> Run:
-        run = open_chat(options, host, Additions(hooks=self._files or NoHooks()))
+        run = open_chat(options, host, Additions(hooks=self._files or Hooks()))
 
         def is_unboxed(box: str) -> bool:
             """Whether a command that is to run in this box has the person's own rights."""

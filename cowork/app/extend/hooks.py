@@ -17,7 +17,7 @@ from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.events import Notice
-from cowork.core.hooks import HookCall, HookEvent, HookVerdict, NoHooks
+from cowork.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
 from cowork.core.hygiene import clean_environ
 from cowork.core.later import later
 from cowork.core.workspace import Workspace
@@ -35,7 +35,7 @@ MOST_BYTES = 65_536  # of what a program prints; the rest is thrown away
 _SUBJECTS = ("tool_name", "agent_type", "source", "reason", "notification_type", "trigger")
 
 
-class ProjectHooks:
+class ProjectHooks(Hooks):
     """The hooks that files of the user and the project name; what runs them is loaded where there are any."""
 
     def __init__(self, project: Project, run: Callable[[], Run]) -> None:
@@ -72,7 +72,7 @@ class ProjectHooks:
         return FileHooks((), facts, launch, lambda text: run.emit(Notice(text, "warning", "hook")))
 
 
-class WithheldTools(NoHooks):
+class WithheldTools(Hooks):
     """Denies the calls that skills forbid, as a hook does, so that nothing can allow them."""
 
     def __init__(self) -> None:
