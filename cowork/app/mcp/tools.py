@@ -158,7 +158,7 @@ def elicit_by(ask: Ask | None, agent: str, server: str) -> Elicit:
         answers = [str(text) for text in answer.data.get("answers") or ()]
         return answers if answer.choice != "no" and len(answers) == len(steps) else [], bool(answer.note)
 
-    async def confirm(question: str, yes: str) -> Json:
+    async def ask_consent(question: str, yes: str) -> Json:
         answers, _ = await put([{"question": question, "options": [yes, "No"]}])
         return {"action": "accept" if answers == [yes] else "decline"}
 
@@ -168,11 +168,11 @@ def elicit_by(ask: Ask | None, agent: str, server: str) -> Elicit:
         message = visible(str(params.get("message", "")))[:2_000]
         if params.get("mode") == "url":  # the person opens it; its address is shown whole, and nothing is fetched here
             page = visible_line(str(params.get("url", "")))
-            return await confirm(f"{server} asks: {message}\nOpen this page in a browser: {page}", "Done")
+            return await ask_consent(f"{server} asks: {message}\nOpen this page in a browser: {page}", "Done")
         schema = as_object(params.get("requestedSchema"))
         fields = dict(list(as_object(schema.get("properties")).items())[:_MOST_FIELDS])
         if not fields:
-            return await confirm(f"{server} asks: {message}", "Yes")
+            return await ask_consent(f"{server} asks: {message}", "Yes")
         needed = schema["required"] if isinstance(schema.get("required"), list) else []
         answers, said = await put(
             [_step(f"{server}: {message}", name, as_object(field), name in needed) for name, field in fields.items()]
