@@ -117,7 +117,7 @@ def _join(
     models = Models(config, place.options, place.root, place.environ)
     kept_files = _kept_files(place, log, emitter)
     permissions, tree = safety(place, workspace, scratch, emitter, kept_files)
-    mcp = McpRun(place, emitter.bind("main"), ask, tree, lambda: subagents.main) if any_servers(place) else None
+    mcp = McpRun(place, ask, lambda: run) if any_servers(place) else None
     limits = Limits(config.limits.max_tokens, config.limits.max_cost_usd)
     ledger = Ledger(limits, near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")))
     compaction = Compaction(prompts.text_of("compact"), config.compaction.auto, config.compaction.threshold)

@@ -19,19 +19,20 @@ from cowork.core.events import Notice
 from cowork.core.git import project_root
 from cowork.core.hygiene import visible_line
 from cowork.core.later import later
-from cowork.core.ports import AgentDef, Ask, Emit
-from cowork.engine.loop import Agent, Prompt
+from cowork.core.ports import AgentDef, Ask
+from cowork.engine.loop import Prompt
 from cowork.mcp.content import cut_text, resource_content
 from cowork.mcp.entries import ServerEntry, entries_of, entry_of, fill, read_file, strongest
 from cowork.mcp.protocol import Channel, McpError
 from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
 from cowork.private_files import write_private
-from cowork.tools.base import Tool, TreeState
+from cowork.tools.base import Tool
 from cowork.tools.tool_search import call_tool, search_tools
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # most runs call no server
     from cowork.app.mcp.processes import start_server
+    from cowork.app.run import Run
     from cowork.mcp.http import HttpChannel
     from cowork.mcp.oauth import OAuth
     from cowork.mcp.stdio import StdioChannel
@@ -46,10 +47,8 @@ AGENT_WAIT_S = 30.0  # that a child waits for a server its file names
 class McpRun:
     """Implements what a run asks of its servers."""
 
-    def __init__(
-        self, place: Project, emit: Emit, ask: Ask | None, tree: TreeState, agent: Callable[[], Agent]
-    ) -> None:
-        self.place, self._emit, self._ask, self._tree, self._agent = place, emit, ask, tree, agent
+    def __init__(self, place: Project, ask: Ask | None, run: Callable[[], Run]) -> None:
+        self.place, self._ask, self._run = place, ask, run
         self.problems: list[str] = []  # told with the first prompt
         cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ, write_private)
         server_ports = ServerPorts(self._channel, self._notice, self._add_listed, cache)
@@ -143,7 +142,7 @@ class McpRun:
 
     def tokens(self, name: str) -> tuple[int, int]:
         """(tokens its definitions take in each request, tools that a search finds instead)."""
-        tools, specs = tools_of(self.servers[name]), {spec.name for spec in self._agent().specs}
+        tools, specs = tools_of(self.servers[name]), {spec.name for spec in self._run().agent.specs}
         told = [tool for tool in tools if tool.name in specs]
         return tokens_of(told), len(tools) - len(told)
 
@@ -152,7 +151,7 @@ class McpRun:
 
     @property
     def _tools(self) -> ToolSet:
-        return self._agent().runner.tools
+        return self._run().agent.runner.tools
 
     def usable(self) -> dict[str, Server]:
         """The servers that may be started: switched on, not refused by the settings, and approved."""
@@ -199,7 +198,7 @@ class McpRun:
         """Give the agents every tool that is known, deferred where all of them would take too much of the window."""
         by_server = {server: tools_of(server) for server in servers}
         rest = [tool for server, tools in by_server.items() if not server.entry.always_load for tool in tools]
-        window = self._agent().provider.context_window
+        window = self._run().agent.provider.context_window
         many = tokens_of(rest) > self.place.config.mcp.defer * window
         deferred = rest if many else []
         self._add(tool for server, tools in by_server.items() for tool in tools if tool not in deferred)
@@ -229,7 +228,7 @@ class McpRun:
         if fresh:
             names = ", ".join(tool.name for tool in fresh[:20])
             said = f"The MCP server {server.name} has new tools, which ToolSearch finds: {names}"
-            self._agent().tell(Prompt(said, source="system", label="note"))
+            self._run().agent.tell(Prompt(said, source="system", label="note"))
 
     def _tell_late(self, server: Server) -> None:
         match server.state:
@@ -242,7 +241,7 @@ class McpRun:
         self._notice(f"MCP server {server.name} {said}; {hint}.", "warning")
 
     def _notice(self, text: str, level: str) -> None:
-        self._emit(Notice(text, "warning" if level == "warning" else "info", "mcp"))
+        self._run().emit(Notice(text, "warning" if level == "warning" else "info", "mcp"))
 
     def _channel(self, entry: ServerEntry) -> Channel:
         if entry.url:
@@ -250,7 +249,7 @@ class McpRun:
             auth = None if given else OAuth(entry.url, entry.oauth, KeptTokens(entry, self.place.environ))
             return HttpChannel(entry.url, entry.headers, auth)
         place = self.place
-        return StdioChannel(lambda: start_server(entry, self._tree, place.root, place.environ))
+        return StdioChannel(lambda: start_server(entry, self._run().tree, place.root, place.environ))
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
