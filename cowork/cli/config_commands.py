@@ -48,6 +48,7 @@ Examples:
   cowork permissions explain "git log --oneline | head"     where it would run, and why"""
 )
 
+SessionId = Annotated[str, typer.Option("--session", metavar="ID", help="Examine this stored session.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file instead of your own.")]
 
 
@@ -214,11 +215,7 @@ def explain(
     print(ascii_json(found) if as_json else explain_text(found))
 
 
-def doctor(
-    as_json: JsonObject = False,
-    session: str = option("", "--session ID", "Examine this stored session."),
-    cwd: Cwd = None,
-) -> int:
+def doctor(as_json: JsonObject = False, session: SessionId = "", cwd: Cwd = None) -> int:
     """Check the installation, the settings, the model and this folder.
 
     Examples:

@@ -40,6 +40,7 @@ Files: .mcp.json of a trusted project, mcp.json beside your config.toml, [mcp.se
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Use this project's .mcp.json as if trusted.")]
+Browser = Annotated[bool, typer.Option(help="Open the page in your browser.")]
 WhichScope = Annotated[
     Literal["local", "project", "user"] | None,
     typer.Option("--scope", "-s", help="local: you, in this folder; project: .mcp.json; user: you, everywhere."),
@@ -132,12 +133,7 @@ def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = Fa
 
 
 @mcp.command("login")
-def login(
-    name: Name,
-    cwd: Cwd = None,
-    trust: Trust = False,
-    browser: bool = option(True, "", "Open the page in your browser."),
-) -> None:
+def login(name: Name, cwd: Cwd = None, trust: Trust = False, browser: Browser = True) -> None:
     """Log in to a remote server; the token is kept in the keyring, else in a file only you can read."""
     signals.run(commands.log_in(_options(cwd, trust=trust), os.environ, name, browser=browser))
     row(f"logged in to {name}")

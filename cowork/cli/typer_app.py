@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -20,7 +20,7 @@ from cowork.cli import (
 )
 from cowork.cli import main as entry
 from cowork.cli.quick_parser import spell_out
-from cowork.cli.typer_help import CommandGroup, argument, option, run_options, with_options
+from cowork.cli.typer_help import CommandGroup, option, run_options, with_options
 from cowork.core import signals
 from cowork.core.errors import UserError
 
@@ -42,6 +42,9 @@ Files: ~/.config/cowork/config.toml, .cowork/config.toml (COWORK_HOME moves your
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+Prompt = Annotated[str | None, typer.Argument(help="What to do; - reads it from stdin.", show_default=False)]
 
 
 def run(argv: Sequence[str]) -> int:
@@ -84,11 +87,7 @@ def chat(
 
 @app.command("run")
 @with_options(chat=False)
-def run_command(
-    prompt: str | None = argument(None, "", "What to do; - reads it from stdin.", show_default=False),
-    *,
-    given: dict[str, Any],
-) -> int:
+def run_command(prompt: Prompt = None, *, given: dict[str, Any]) -> int:
     """Answer one prompt and end. The answer goes to stdout, what happens to stderr.
 
     The prompt is the argument; with `-` or without one it is read from stdin. Beside an argument, piped stdin is added
