@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, JsonArray, argument, option, run_options, with_options
+from cowork.cli.typer_help import CommandGroup, Given, JsonArray, argument, option, run_options, with_options
 from cowork.core import format, signals
 from cowork.core.hygiene import ascii_json
 from cowork.core.later import later
@@ -35,20 +35,17 @@ Examples:
 _LEFT_OUT = ("agent", "continue_", "resume", "no_session", "output_schema", "record", "replay", "dump_requests")
 On = Annotated[str, typer.Option("--on", metavar="WHERE", help="here, local[:N] processes, or dask:ADDRESS.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=50, help="Tasks at work at once.")]
+SameJobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=0, max=50, help="Tasks at work at once.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Run nothing: show what would run now, and its price.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file, or review, migrate, answer.")]
+Args = Annotated[list[str] | None, typer.Argument(metavar="[ARGS]...", help="For its main: VALUE or NAME=VALUE.")]
 FlowId = Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the start of it; else the latest.")]
 
 
 @flow.command("run")
 @with_options(chat=False, left_out=_LEFT_OUT)
 def run(
-    file: str = argument(..., "FILE", "A Python file, or review, migrate, answer."),
-    args: list[str] | None = argument(None, "[ARGS]...", "For its main: VALUE or NAME=VALUE."),
-    on: On = "here",
-    jobs: Jobs = 8,
-    dry_run: DryRun = False,
-    *,
-    given: dict[str, Any],
+    file: File, args: Args = None, on: On = "here", jobs: Jobs = 8, dry_run: DryRun = False, *, given: Given
 ) -> int:
     """Run a flow; its result goes to stdout, what happens to stderr."""
     return flows.run(flows.FlowRequest(file, args or [], run_options(given), on, jobs, os.environ), dry=dry_run)
@@ -56,14 +53,7 @@ def run(
 
 @flow.command("resume")
 @with_options(chat=False, left_out=_LEFT_OUT)
-def resume(
-    flow_id: FlowId = "",
-    on: On = "",
-    jobs: int = option(0, "--jobs -j N", "Tasks at work at once.", min=0, max=50),
-    dry_run: DryRun = False,
-    *,
-    given: dict[str, Any],
-) -> int:
+def resume(flow_id: FlowId = "", on: On = "", jobs: SameJobs = 0, dry_run: DryRun = False, *, given: Given) -> int:
     """Go on with a flow: tasks that are done are taken from its journal, changed ones run again."""
     known = journal.find(os.environ, flow_id).name
     return flows.run(flows.load_request(os.environ, known, on, jobs, given), resume=known, dry=dry_run)
@@ -106,7 +96,7 @@ def batch(
     shard: str = option("", "--shard I/N", "Only every N-th task, from the I-th."),
     model_name: str = option("", "--model-name", "What predictions.jsonl calls the model."),
     *,
-    given: dict[str, Any],
+    given: Given,
 ) -> int:
     """Run the same over many tasks, a process each; one JSON line a result.
 

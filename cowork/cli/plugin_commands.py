@@ -13,7 +13,7 @@ import typer
 
 from cowork.cli.extension_commands import Name, Trust, find
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, Cwd, argument, ask_line, folder, option
+from cowork.cli.typer_help import CommandGroup, Cwd, argument, ask_line, folder
 from cowork.config import paths
 from cowork.core import format, signals
 from cowork.core.errors import UserError
@@ -48,6 +48,10 @@ Examples:
   cowork hooks test PreToolUse --input call.json    run what matches, with this input, and show what it says
   echo '{"tool_name": "Bash", "tool_input": {"command": "rm -rf x"}}' | cowork hooks test PreToolUse"""
 )
+HookEvent = Annotated[str, typer.Argument(metavar="EVENT")]
+Input = Annotated[Path | None, typer.Option("--input", metavar="FILE", help="JSON; else from stdin.")]
+Program = Annotated[str, typer.Argument(metavar="claude|codex|gemini|opencode")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -142,19 +146,13 @@ def list_hooks(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False) -> Non
 
 
 @hooks.command("test")
-def try_hooks(
-    ctx: typer.Context,
-    event: str = argument(..., "EVENT"),
-    given: Path | None = option(None, "--input FILE", "JSON; else from stdin."),
-    cwd: Cwd = None,
-    trust: Trust = False,
-) -> int:
+def try_hooks(ctx: typer.Context, event: HookEvent, file: Input = None, cwd: Cwd = None, trust: Trust = False) -> int:
     """Run the hooks that match an event and show what they decide; exit code 1 when they refuse."""
     name = next((known for known in HOOK_EVENTS if known.casefold() == event.casefold()), None)
     if name is None:
         raise UserError(f"there is no event {event}", f"There are {', '.join(HOOK_EVENTS)}.")
     known = find(ctx, cwd, trust=trust).hooks
-    trial = run_trial(name, _data(given), known, folder(cwd), os.environ)
+    trial = run_trial(name, _data(file), known, folder(cwd), os.environ)
     verdict, ran, said = signals.run(trial)
     for hook in ran:
         row(f"ran {hook.command}  ({paths.short(hook.path, os.environ)}:{hook.line})")
@@ -166,9 +164,9 @@ def try_hooks(
     return 1 if verdict.get("decision") == "deny" else 0
 
 
-def _data(given: Path | None) -> dict[str, Any]:
+def _data(file: Path | None) -> dict[str, Any]:
     try:
-        text = given.read_text("utf-8") if given else ("" if sys.stdin.isatty() else sys.stdin.read())
+        text = file.read_text("utf-8") if file else ("" if sys.stdin.isatty() else sys.stdin.read())
         data = json.loads(text) if text.strip() else {}
     except (OSError, ValueError) as error:
         hint = 'Such as {"tool_name": "Bash", "tool_input": {}}.'
@@ -178,11 +176,7 @@ def _data(given: Path | None) -> dict[str, Any]:
     return data
 
 
-def import_(
-    program: str = argument(..., "claude|codex|gemini|opencode"),
-    yes: Yes = False,
-    dry_run: bool = option(False, "--dry-run", "Only show what would be done."),
-) -> int:
+def import_(program: Program, yes: Yes = False, dry_run: DryRun = False) -> int:
     """Take over agents, commands, skills, hooks, servers, permissions and notes of another agent program.
 
     Examples:

@@ -56,6 +56,7 @@ Examples:
 
 AsObject = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
 SessionId = Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the start of it.")]
+RowsBy = Annotated[Literal["agent", "model", "day", "repo", "session"], typer.Option("--by", help="What the rows are.")]
 Since = Annotated[str, typer.Option("--since", metavar="TIME", help="7d, today, week, month, all, or a day.")]
 OnlyHere = Annotated[bool, typer.Option("--here", help="Only conversations of this folder.")]
 Html = Annotated[bool, typer.Option("--html", help="A page in one file.")]
@@ -123,12 +124,7 @@ def export(
     _write(exports.export_session(_folder(), entry.id, form, redact=redact), output)
 
 
-def cost(
-    by: Literal["agent", "model", "day", "repo", "session"] = option("agent", "--by", "What the rows are."),
-    since: Since = "30d",
-    here: OnlyHere = False,
-    as_json: JsonObject = False,
-) -> None:
+def cost(by: RowsBy = "agent", since: Since = "30d", here: OnlyHere = False, as_json: JsonObject = False) -> None:
     """Say what the kept conversations cost, children, retries and compaction counted in.
 
     Examples:

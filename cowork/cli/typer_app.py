@@ -20,7 +20,7 @@ from cowork.cli import (
 )
 from cowork.cli import main as entry
 from cowork.cli.quick_parser import spell_out
-from cowork.cli.typer_help import CommandGroup, option, run_options, with_options
+from cowork.cli.typer_help import CommandGroup, Given, run_options, with_options
 from cowork.core import signals
 from cowork.core.errors import UserError
 
@@ -44,6 +44,7 @@ Files: ~/.config/cowork/config.toml, .cowork/config.toml (COWORK_HOME moves your
 )
 
 
+Version = Annotated[bool, typer.Option("--version", "-V", help="Show the version and exit.", is_eager=True)]
 Prompt = Annotated[str | None, typer.Argument(help="What to do; - reads it from stdin.", show_default=False)]
 
 
@@ -72,12 +73,7 @@ def run(argv: Sequence[str]) -> int:
 
 @app.callback(invoke_without_command=True)
 @with_options(chat=True)
-def chat(
-    ctx: typer.Context,
-    version: bool = option(False, "--version -V", "Show the version and exit.", is_eager=True),
-    *,
-    given: dict[str, Any],
-) -> int:
+def chat(ctx: typer.Context, version: Version = False, *, given: Given) -> int:
     if version:
         print(f"cowork {__version__}")
         raise typer.Exit
@@ -87,7 +83,7 @@ def chat(
 
 @app.command("run")
 @with_options(chat=False)
-def run_command(prompt: Prompt = None, *, given: dict[str, Any]) -> int:
+def run_command(prompt: Prompt = None, *, given: Given) -> int:
     """Answer one prompt and end. The answer goes to stdout, what happens to stderr.
 
     The prompt is the argument; with `-` or without one it is read from stdin. Beside an argument, piped stdin is added
@@ -109,7 +105,7 @@ def run_command(prompt: Prompt = None, *, given: dict[str, Any]) -> int:
 
 @app.command("acp")
 @with_options(chat=True)
-def acp_command(*, given: dict[str, Any]) -> None:
+def acp_command(*, given: Given) -> None:
     """Answer an editor through the Agent Client Protocol, on stdin and stdout, until it closes them.
 
     Zed, JetBrains IDEs, Neovim and others start it for you; docs/editors.md has the lines for each. Keys, models,

@@ -20,6 +20,7 @@ Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Fo
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 JsonObject = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 JsonArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
+Given = dict[str, Any]  # what the command line said, by the fields of `RunOptions`
 
 
 def option(default: Any, words: str, help: str, **rest: Any) -> Any:
@@ -71,7 +72,7 @@ def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Pa
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[hint, spec])
 
 
-def given_values(values: Mapping[str, Any]) -> dict[str, Any]:
+def given_values(values: Mapping[str, Any]) -> Given:
     """What the command line really said: a 0 counts, an option that was left out does not."""
     for name, _, _, option in options_of(chat=False):
         value = values.get(name)
