@@ -24,14 +24,14 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _OURS = re.compile(r"(LLM|LIGHT_LLM|COWORK)_|(ANTHROPIC|OPENAI|OPENROUTER|AZURE_OPENAI|GEMINI|GROQ|MISTRAL)_API_KEY$")
 _HEADER = re.compile(r"[\x20-\x7e\t]*")
 _TYPES = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "http"}
-_TEXT, _LIST, _TABLE, _FLAG, _NUMBER = "text", "a list", "a table", "true or false", "a number"
-_PYTHON: Mapping[str, Any] = {_TEXT: str, _LIST: list, _TABLE: dict, _FLAG: bool, _NUMBER: int | float}
-_KINDS: Mapping[str, str] = {
-    "type": _TEXT, "command": _TEXT, "args": _LIST, "env": _TABLE, "cwd": _TEXT, "url": _TEXT, "headers": _TABLE,
-    "timeout": _NUMBER, "alwaysLoad": _FLAG, "disabled": _FLAG, "box": _FLAG, "writable": _LIST, "network": _FLAG,
-    "oauth": _TABLE,
-}  # fmt: skip
-_FILLED = [key for key, kind in _KINDS.items() if kind in (_TEXT, _LIST, _TABLE) and key != "type"]
+_KINDS: Mapping[str, tuple[str, Any]] = {
+    **dict.fromkeys(("type", "command", "cwd", "url"), ("text", str)),
+    **dict.fromkeys(("args", "writable"), ("a list", list)),
+    **dict.fromkeys(("env", "headers", "oauth"), ("a table", dict)),
+    **dict.fromkeys(("alwaysLoad", "disabled", "box", "network"), ("true or false", bool)),
+    "timeout": ("a number", int | float),
+}
+_FILLED = ("command", "args", "env", "cwd", "url", "headers", "writable", "oauth")
 _FLAGS = {"always_load": "alwaysLoad", "box": "box", "network": "network"}
 
 
@@ -112,14 +112,14 @@ def entry_of(name: str, raw: Any, scope: Scope, where: str = "") -> ServerEntry:
     if not isinstance(raw, dict):
         raise ValueError("must be a table")
     for key, value in raw.items():
-        wanted = _KINDS.get(key)
-        if wanted and (not isinstance(value, _PYTHON[wanted]) or (wanted == _NUMBER and isinstance(value, bool))):
+        wanted, kind = _KINDS.get(key, ("", object))
+        if not isinstance(value, kind) or (key == "timeout" and isinstance(value, bool)):
             raise ValueError(f"{key} must be {wanted}")
-    kind = _TYPES.get(str(raw.get("type") or ("http" if raw.get("url") else "stdio")))
-    if kind is None:
+    way = _TYPES.get(str(raw.get("type") or ("http" if raw.get("url") else "stdio")))
+    if way is None:
         raise ValueError(f"has the type {raw['type']!r}; cowork knows stdio and http")
-    if not raw.get("url" if kind == "http" else "command"):
-        raise ValueError(f"needs a {'url' if kind == 'http' else 'command'}")
+    if not raw.get(needed := "url" if way == "http" else "command"):
+        raise ValueError(f"needs a {needed}")
     texts = [*raw.get("args", ()), *raw.get("writable", ())]
     texts += [text for key in ("env", "headers", "oauth") for text in raw.get(key, {}).values()]
     if not all(isinstance(text, str | int) for text in texts):

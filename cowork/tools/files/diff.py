@@ -25,10 +25,6 @@ class Diff:
     added: int
     removed: int
 
-    @property
-    def summary(self) -> str:
-        return f"+{self.added} −{self.removed}"
-
 
 def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int = MAX_LINES) -> Diff:
     """What turns `old` into `new`, line by line; a change of newlines alone is a change."""
@@ -56,8 +52,8 @@ def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int 
 def as_display(shown: str, before: str, after: str, *, created: bool = False) -> Json:
     """The change of a file as people are shown it, before and after it is made."""
     diff = unified(before, after, "/dev/null" if created else f"a/{shown}", f"b/{shown}")
-    counts = {"added": diff.added, "removed": diff.removed}
-    return {"kind": "diff", "path": shown, "diff": printable(diff.text), **counts, "summary": diff.summary}
+    counts = {"added": diff.added, "removed": diff.removed, "summary": f"+{diff.added} −{diff.removed}"}
+    return {"kind": "diff", "path": shown, "diff": printable(diff.text), **counts}
 
 
 def _lines(text: str) -> list[str]:
