@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
@@ -132,7 +133,7 @@ class FolderTree:
         self.counts: Counter[str] = Counter()  # the files of each folder
         self.files: set[str] = set()
         self.entries: dict[str, list[tuple[str, str]]] = {}  # of a shown folder: each as text, and a folder's name
-        self.hidden: dict[str, int] = {}  # entries that did not fit
+        self.hidden: Counter[str] = Counter()  # entries that did not fit
 
     def take(self, chunk: bytes) -> bool:
         *names, self._rest = (self._rest + chunk).split(b"\0")
@@ -152,14 +153,11 @@ class FolderTree:
         while waiting and room > 0:
             await asyncio.sleep(0)  # there may be thousands
             for _, folder in self.entries.get(waiting.popleft(), ()):
-                if not self.counts[folder]:
-                    continue
-                try:
-                    self.open(folder, _MOST_IN_ONE, room)
-                except OSError:
-                    continue
-                room -= len(self.entries.get(folder, ())) + (folder in self.hidden)
-                waiting.append(folder)
+                if self.counts[folder]:
+                    with suppress(OSError):
+                        self.open(folder, _MOST_IN_ONE, room)
+                        room -= len(self.entries.get(folder, ())) + (self.hidden[folder] > 0)
+                        waiting.append(folder)
 
     def open(self, folder: str, most: int, room: int) -> list[str]:
         """Show the entries of a folder, its folders first, if there are lines enough; gives the names it leaves out."""
@@ -182,9 +180,7 @@ class FolderTree:
                     ignored.append(f"{name}/" if is_folder else name)
         shown, hidden = [*folders, *files][:most], len(folders) + len(files) - most
         if len(shown) + (hidden > 0) <= room:
-            self.entries[folder] = shown
-            if hidden > 0:
-                self.hidden[folder] = hidden
+            self.entries[folder], self.hidden[folder] = shown, max(0, hidden)
         return ignored
 
     def lines(self, folder: str = "", indent: str = "") -> Iterator[str]:
@@ -194,16 +190,14 @@ class FolderTree:
                 yield from self.lines(inner, indent + "  ")
             else:
                 yield indent + text + (f" ({self.counts[inner]:,})" if self.counts[inner] else "")
-        if folder and folder in self.hidden:
+        if folder and self.hidden[folder]:
             yield f"{indent}… {self.hidden[folder]:,} more"
 
 
 def _is_empty(path: str) -> bool:
-    try:
-        with os.scandir(path) as entries:
-            return next(entries, None) is None
-    except OSError:
-        return False
+    with suppress(OSError), os.scandir(path) as entries:
+        return next(entries, None) is None
+    return False
 
 
 def _tree_record(ctx: ToolContext, tree: FolderTree, ignored: list[str], outcome: rg.RipgrepOutcome) -> ToolRecord:
@@ -211,7 +205,7 @@ def _tree_record(ctx: ToolContext, tree: FolderTree, ignored: list[str], outcome
     notes = outcome.notes()
     if outcome.stopped == "limit":
         notes.append(f"More than {_MOST_FILES:,} files: LS a folder further down.")
-    if "" in tree.hidden:
+    if tree.hidden[""]:
         notes.append(f"{tree.hidden['']:,} more entries here; Glob finds them by name.")
     head = f"{rg.path_label(ctx, tree.place)}/: {plural(total, 'file')} in {plural(len(tree.counts) + 1, 'folder')}"
     more = f" and {len(ignored) - _MOST_IGNORED} more" if len(ignored) > _MOST_IGNORED else ""
