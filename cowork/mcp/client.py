@@ -261,12 +261,11 @@ class McpClient:
         for attempt in range(_LISTENS):
             try:
                 await self._ask("subscriptions/listen", {"notifications": wanted})
+                return  # the server ended it in good order
             except ServerGone:
                 await asyncio.sleep(2**attempt)
             except McpError:
                 return
-            else:
-                return  # the server ended it in good order
 
 
 def _facts(version: str, answer: Json, info: Any) -> protocol.ServerFacts:

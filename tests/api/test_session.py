@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import pydantic
 import pytest
@@ -112,6 +112,7 @@ class Finding:
 class Row(TypedDict):
     file: str
     lines: list[int]
+    note: NotRequired[str]
 
 
 class Model(pydantic.BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import struct
@@ -166,7 +165,7 @@ def _image(output: dict[str, Any]) -> Image | None:
     encoded = next((_source(data[kind]) for kind in ("image/png", "image/jpeg") if kind in data), "")
     try:
         raw = base64.b64decode(encoded)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
     found = picture(raw) if 0 < len(raw) <= MAX_IMAGE else None
     return found.block(raw) if found and found.whole and 0 < max(found.width, found.height) <= MAX_SIDE else None
