@@ -56,8 +56,11 @@ class DirectTransport:
         response: Response | None = None
         try:
             response = await self._client.send("POST", self._headers, body)
+            if response.status == 407 and (proxy := self._client.proxy):
+                raise proxy_refusal(response.status, proxy.name, self.host)
             if response.status != 200:
-                raise await self._refusal(response)
+                start = await response.start_of(_LONGEST_ERROR)
+                raise http_error(response.status, response.headers, start, host=self.host, secret=self._secret)
             parser = SseParser(self.host)
             while data := await response.read():
                 if payloads := parser.feed(data):
@@ -72,12 +75,6 @@ class DirectTransport:
         finally:
             if response is not None:
                 response.close()
-
-    async def _refusal(self, response: Response) -> Exception:
-        if response.status == 407 and (proxy := self._client.proxy):
-            return proxy_refusal(response.status, proxy.name, self.host)
-        body = await response.start_of(_LONGEST_ERROR)
-        return http_error(response.status, response.headers, body, host=self.host, secret=self._secret)
 
 
 class WireProvider:
