@@ -201,11 +201,8 @@ def test_a_kind_of_extension(copy: Copy) -> None:
         '    return [("macro", path, path.stem) for path in files_below(folder / "macros")]\n',
     )
     finder = "cowork/extensions/finder.py"
-    copy.edit(
-        finder,
-        "    for kind, path, name in named:\n",
-        "    named += macros(place.folder)\n    for kind, path, name in named:\n",
-    )
+    commands = '    commands = place.folder / "commands"\n'
+    copy.edit(finder, commands, f"    yield from macros(place.folder)\n{commands}")
     copy.edit(
         finder,
         "\n\n\n@frozen\nclass ExtensionFolder",
