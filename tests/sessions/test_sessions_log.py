@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -264,6 +265,17 @@ def test_what_waits_in_memory_is_bounded_and_a_loss_is_said(sessions, stamp, mon
     lost = 20 - len(loaded.events)
     assert loaded.damage == [f"{lost} records are missing before line 1."]
     assert said[1] == f"The session is being saved again. {lost} records were lost meanwhile."
+
+
+def test_very_many_records_for_a_full_disk_take_little_time_each(sessions, stamp, monkeypatch):
+    FullDisk(monkeypatch, 0)
+    log = SessionLog.create(sessions, "s1")
+    events = stamp(PromptAdded("x") for _ in range(20_000))
+    began = time.process_time()
+    for event in events:
+        log(event)
+    assert time.process_time() - began < 5
+    log.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")

@@ -91,6 +91,7 @@ class SessionLog:
         self.unused = new  # nobody has prompted in it
         self._named = not new  # the disk knows the file's name
         self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0  # counted as it grows: a fork on a full disk adds very many records
         self._dropped = 0
         self._failing = False
         self._resume_point = 0  # the size of the log when its resume point was last moved
@@ -133,6 +134,7 @@ class SessionLog:
         self._next += 1
         self.unused = self.unused and not isinstance(event, PromptAdded)
         self._backlog.append(record)
+        self._backlog_bytes += len(record)
         self._flush()
         if isinstance(event, TurnEnded) and event.agent == "main":
             self.sync()
@@ -212,7 +214,7 @@ class SessionLog:
             except OSError as error:
                 self._fail(error)
                 return
-            self._backlog.popleft()
+            self._backlog_bytes -= len(self._backlog.popleft())
         if self._failing:
             self._failing = False
             lost = f" {self._dropped} records were lost meanwhile." if self._dropped else " Nothing was lost."
@@ -235,9 +237,8 @@ class SessionLog:
         self._torn = False
 
     def _fail(self, error: OSError) -> None:
-        excess = sum(map(len, self._backlog)) - BACKLOG_BYTES
-        while excess > 0 and len(self._backlog) > 1:
-            excess -= len(self._backlog.popleft())
+        while self._backlog_bytes > BACKLOG_BYTES and len(self._backlog) > 1:
+            self._backlog_bytes -= len(self._backlog.popleft())
             self._dropped += 1
         if not self._failing:
             self._failing = True
