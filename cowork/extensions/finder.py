@@ -95,6 +95,7 @@ def find(places: Sequence[ExtensionFolder], plugin_data: Path, known_tools: Coll
     for place in places:
         here: dict[str, Recipe] = {}
         for kind, path, name in _files(place):
+            wrong: list[Problem] = []  # an agent's are found where all agents are read
             if kind == "hook":
                 rules, wrong = read_hooks(path, place.origin, place.plugin.root if place.plugin else None)
                 hooks += rules

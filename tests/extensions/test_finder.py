@@ -41,6 +41,17 @@ def test_the_later_place_wins_and_a_double_in_one_place_is_said(tmp_path: Path) 
     assert "is already that of" in found.problems[0].message
 
 
+def test_a_problem_is_said_once_however_many_agents_come_after_it(tmp_path: Path) -> None:
+    skill(tmp_path / "a", "x", "")
+    for name in ("one", "two"):
+        (tmp_path / "b/agents").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"b/agents/{name}.md").write_text(f"---\nname: {name}\ndescription: d\n---\nDo.")
+    alone = look(ExtensionFolder("user", tmp_path / "b"))
+    assert (set(alone.agents), alone.problems) == ({"one", "two"}, ())
+    found = look(ExtensionFolder("user", tmp_path / "a"), ExtensionFolder("project", tmp_path / "b"))
+    assert [problem.path.parent.name for problem in found.problems] == ["x"]
+
+
 def test_commands_in_folders_carry_the_folder_in_their_name(tmp_path: Path) -> None:
     (tmp_path / "commands/git").mkdir(parents=True)
     (tmp_path / "commands/git/pr.md").write_text("Open a PR")
