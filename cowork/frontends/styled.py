@@ -125,9 +125,9 @@ def clip_line(line: Sequence[Span], columns: int) -> Line:
     out: Line = []
     for style, text in line:
         taken = clip_cells(text, columns - 1 - line_width(out))
-        out.append((style, taken if taken == text else f"{taken}{'…'[:columns]}"))
-        if taken != text:
-            break
+        out.append((style, taken))
+        if taken != text:  # a piece of its own: rich would join it to half an emoji
+            return [*out, (style, "…"[:columns])]
     return out
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.input.posix_utils import PosixStdinReader
+from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.style import Style
 
@@ -19,6 +20,7 @@ from cowork.frontends.styled import (
     Kind,
     Theme,
     beside,
+    box,
     clip,
     clip_line,
     clip_start,
@@ -56,6 +58,12 @@ def test_two_ends_of_a_line_fit_together(left: list[str], right: list[str], colu
     spans = [[("", text) for text in side] for side in (left, right)]
     assert line_width(beside(spans[0], spans[1], columns)) <= columns
     assert line_width(clip_line(spans[0], columns)) <= columns
+
+
+def test_a_frame_stays_straight_around_an_emoji_that_is_cut_in_half() -> None:
+    joined = "👨\u200d👩\u200d👧"
+    rows = [plain(line) for line in box([("", "title")], "", [[("", f"{joined} and more")]], "", 9)]
+    assert [sum(map(cell_len, row.partition("…"))) for row in rows] == [9, 9, 9]
 
 
 @pytest.mark.parametrize(
