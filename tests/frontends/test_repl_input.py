@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from cowork.frontends.host import Command
+from cowork.frontends.host import Command, Host
 from cowork.frontends.repl.input.completion import (
+    Completer,
     Context,
     FileIndex,
     Item,
@@ -139,6 +141,25 @@ def test_commands_that_start_with_the_letters_come_first() -> None:
     assert [i.text for i in match_commands(commands, "co")] == ["/compact", "/context", "/cost", "/doctor"]
     assert [i.text for i in match_commands(commands, "ct")] == ["/compact", "/context", "/cost", "/doctor"]
     assert [i.text for i in match_commands(commands, "zz")] == []
+
+
+def test_choices_are_looked_up_while_typing_but_not_for_what_comes_from_the_history_or_the_menu() -> None:
+    looked: list[str] = []
+
+    def ids() -> list[str]:
+        looked.append("at the disk")
+        return ["abc", "abd"]
+
+    history = History(None)
+    history.add("/resume ab")
+    composer, command = Composer(history), Command("resume", "", nothing, "[id]", ids)
+    completer = Completer(cast(Host, None), composer, lambda: [command], lambda: None)
+    completer.quiet(lambda: composer.browse(-1))
+    assert (composer.text, completer.menu.items, looked) == ("/resume ab", [], [])
+    composer.buffer.delete_before_cursor(1)
+    assert [item.text for item in completer.menu.items] == ["abc", "abd"]
+    completer.accept()
+    assert (composer.text, completer.menu.items, len(looked)) == ("/resume abc ", [], 1)
 
 
 async def test_files_are_found_by_name_then_path_then_letters() -> None:

@@ -152,14 +152,19 @@ class Completer:
         self._index = FileIndex(())
         self._indexed_at = -1e9
         self._task: asyncio.Task[None] | None = None
+        self._quiet = False
         self._draft = ""
         composer.buffer.on_text_changed += lambda _: self._update()
         composer.buffer.on_cursor_position_changed += lambda _: self._check_place()
 
     def quiet(self, change: Callable[[], object]) -> None:
-        """Change the text without offering anything for it."""
-        change()
-        self._forget()
+        """Change the text without offering anything for it, or even looking: some choices are read from files."""
+        self._quiet = True
+        try:
+            change()
+        finally:
+            self._quiet = False
+            self._forget()
 
     def accept(self) -> bool:
         """Put the chosen item into the input; True when Enter should send the line as well."""
@@ -171,8 +176,8 @@ class Completer:
             self.quiet(lambda: self._composer.set(item.text))
             return False
         start, goes_on, is_whole = self.menu.start, item.text.endswith(("/", ":")), self._before.endswith(item.text)
-        buffer.delete_before_cursor(start)
         space = "" if goes_on or buffer.document.text_after_cursor.startswith(" ") else " "
+        self.quiet(lambda: buffer.delete_before_cursor(start))
         self.quiet(lambda: buffer.insert_text(item.text + space))
         if goes_on or not item.final:
             self._update()
@@ -198,6 +203,8 @@ class Completer:
         return self._composer.buffer.document.text_before_cursor
 
     def _update(self) -> None:
+        if self._quiet:
+            return
         if self.searching:
             query = self._composer.text.lower()
             found = dict.fromkeys(entry for entry in reversed(self._composer.history.entries) if query in entry.lower())
