@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
-from cowork.core.ports import Delta, Provider, Reply, Request, Retry, ToolSpec
+from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Source, ToolSpec
 from cowork.providers.recording.record import Recorder, RequestDump, item_to_dict, request_to_dict
 from cowork.providers.recording.replay import Replay, difference, item_from_dict, move, settle
 from cowork.providers.retry import Retrying
@@ -325,6 +325,7 @@ def test_facts_move_as_whole_names_and_the_longest_first() -> None:
             Usage(1),
             "m",
         ),
+        Reply((Text("x"),), "end_turn", Usage(1), "m", 2, (Source("https://a.example/", "Guide", "é"), Source("u"))),
     ],
 )
 def test_items_survive_json(item: Any) -> None:

@@ -76,6 +76,18 @@ def test_the_command_searches_counts_it_and_can_be_resumed(command: Command, for
     assert cost["periods"]["all"]["cost_usd"] == pytest.approx(total + 120e-6)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_recorded_search_is_replayed_with_its_pages_and_its_cost(command: Command, format: str) -> None:
+    command.configure(f'{PRICES}[web]\nsearch = "model"\n')
+    talk = [turn(call("WebSearch", query="newest version")), say("Version 3.")]
+    with Server(talk, routes={"Search the web": [searched(format, "q", "It is out.", *PAGES)]}) as server:
+        ended = command.stream("--allow", "WebSearch", "--record", "talk.jsonl", env=server.env(format))
+        again = command.stream("--allow", "WebSearch", "--replay", "talk.jsonl", env=server.env(format))
+    assert (ended.code, again.code) == (0, 0), ended.err + again.err
+    assert again.record("WebSearch")["data"] == ended.record("WebSearch")["data"]
+    assert again.result["total_cost_usd"] == ended.result["total_cost_usd"]
+
+
 def test_rules_and_the_setting_rule_the_search(command: Command) -> None:
     command.configure('[web]\nsearch = "model"\n')
     with Server([turn(call("WebSearch", query="x")), say("ok"), say("ok")]) as server:

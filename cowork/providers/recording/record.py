@@ -12,6 +12,7 @@ import json
 import os
 import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ def item_to_dict(item: Delta | Used | Retry | Reply | ProviderError, provider: P
             name, fields = "retry", {field: getattr(item, field) for field in RETRY_FIELDS}
         case Reply(content, stop_reason, model=model):
             name, fields = "reply", {"content": blocks_to_list(content), "stop_reason": stop_reason, "model": model}
+            if item.searches or item.sources:
+                fields |= {"searches": item.searches, "sources": [asdict(source) for source in item.sources]}
         case ProviderError():
             name, fields = "error", {field: getattr(item, field) for field in ERROR_FIELDS}
     return {name: {**fields, "usage": item.usage.to_dict(), "cost": provider.price(item.usage)}}

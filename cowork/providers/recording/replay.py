@@ -18,7 +18,7 @@ from typing import Any
 
 from cowork.core.blocks import Json, Usage, blocks_from_list
 from cowork.core.errors import ProviderError, UserError
-from cowork.core.ports import Delta, OnRequest, Provider, Reply, Request, Retry, Used
+from cowork.core.ports import Delta, OnRequest, Provider, Reply, Request, Retry, Source, Used
 from cowork.providers.prices import price
 from cowork.providers.recording.record import (
     ERROR_FIELDS,
@@ -198,7 +198,8 @@ def item_from_dict(raw: Json) -> Delta | Used | Retry | Reply:
     usage = Usage.from_dict(value["usage"])
     if kind == "retry":
         return Retry(**{name: value[name] for name in RETRY_FIELDS}, usage=usage)
-    return Reply(blocks_from_list(value["content"]), value["stop_reason"], usage, value["model"])
+    content, sources = blocks_from_list(value["content"]), tuple(Source(**page) for page in value.get("sources", ()))
+    return Reply(content, value["stop_reason"], usage, value["model"], value.get("searches", 0), sources)
 
 
 def move(value: Any, old: Facts, new: Facts) -> Any:
