@@ -11,6 +11,8 @@ from cowork.core.later import later
 from cowork.core.ports import ModelSpec
 
 with later(__name__):
+    from urllib.parse import urlsplit
+
     from cowork.config import keyring
 
 Values = dict[str, Any]
@@ -76,10 +78,15 @@ def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mappi
     if not values["model"]:
         hint = f"Set models.{role}.model in the config file, LLM_MODEL_ID, or --model."
         raise UserError(f"no model is named for {_without_secrets(values['base_url']) or provider}", hint)
+    base_url = _expand(values["base_url"], environ)
+    try:
+        _ = base_url and urlsplit(base_url).port
+    except ValueError as error:
+        raise UserError(f"models.{role}.base_url is not an address", "Look at its port and its brackets.") from error
     same = ("provider", "model", "context_window", "max_output_tokens", "thinking", "transport")
     return ModelSpec(
         **{name: values[name] for name in same},
-        base_url=_expand(values["base_url"], environ),
+        base_url=base_url,
         api_key=_key(values, environ),
         headers={name: _expand(value, environ) for name, value in values["headers"].items()},
         options={name: values[name] for name in ("script", "client") if values[name]},

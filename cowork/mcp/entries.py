@@ -31,7 +31,7 @@ _KINDS: Mapping[str, tuple[str, Any]] = {
     **dict.fromkeys(("alwaysLoad", "disabled", "box", "network"), ("true or false", bool)),
     "timeout": ("a number", int | float),
 }
-_FILLED = ("command", "args", "env", "cwd", "url", "headers", "writable", "oauth")
+_FILLED = ("headers", "url", "command", "args", "env", "cwd", "writable", "oauth")
 _FLAGS = {"always_load": "alwaysLoad", "box": "box", "network": "network"}
 
 
@@ -145,13 +145,15 @@ def fill(entry: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
         return tuple(map(filled, given)) if isinstance(given, list) else _VARIABLE.sub(value_of, str(given))
 
     raw = entry.raw
-    texts = {key: filled(raw[key]) for key in _FILLED if key in raw}
+    texts: Json = {}
+    for key in _FILLED:
+        if key in raw and not (key == "command" and texts.get("url")):  # a command beside an address is never run
+            texts[key] = filled(raw[key])
     headers, url = texts.get("headers", {}), texts.get("url", "")
     if bad := [name for name, value in headers.items() if not _HEADER.fullmatch(name + value) or ":" in name]:
         raise UserError(f"MCP server {entry.name}: the header {bad[0][:40]!r} holds characters a header cannot have.")
     if url and not _is_address(url):
         raise UserError(f"MCP server {entry.name}: {url[:100]} is no http:// or https:// address.")
-    texts["command"] = "" if url else texts.get("command", "")
     flags: Json = {name: bool(raw.get(key)) for name, key in _FLAGS.items()}
     timeout = float(raw.get("timeout", 0)) / 1000
     return replace(entry, **texts, **flags, timeout=timeout, missing=tuple(missing))

@@ -200,6 +200,8 @@ class HttpChannel(Channel):
                 break
             await asyncio.sleep(events.retry_s)
             response = await self._send("GET", None, {"last-event-id": events.last_id})
+            broken, events = events, _Events(self.host)  # without the half of an event that came
+            events.last_id, events.retry_s = broken.last_id, broken.retry_s
         raise ServerGone(f"{self.host} closed the stream without an answer")
 
     async def _messages(self, response: Response, events: _Events) -> AsyncIterator[Json]:

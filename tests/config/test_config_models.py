@@ -193,6 +193,14 @@ def test_no_password_of_an_address_is_said(place: Any) -> None:
     assert "sesame" not in str(caught.value)
 
 
+@pytest.mark.parametrize("host", ["h:99999", "h:1b434", "[::1"])
+def test_an_address_that_cannot_be_read_is_said(place: Any, host: str) -> None:
+    environ = {"LLM_BASE_URL": f"http://u:sesame@{host}", "LLM_MODEL_ID": "m"}
+    with pytest.raises(UserError, match=r"models\.main\.base_url is not an address") as caught:
+        place.load(environ=environ).model()
+    assert "sesame" not in str(caught.value)
+
+
 def test_variables_in_headers_and_address_are_filled_in_when_the_model_is_opened(place: Any) -> None:
     place.user(
         '[models.main]\nprovider="openai-chat"\nmodel="m"\nbase_url="https://${GATE}/v1"\n'

@@ -125,7 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _called(self, id: int, params: Json) -> None:
         if params["name"] == "broken":  # the stream ends before the answer
-            return self._stream([{"jsonrpc": "2.0", "method": "notifications/message"}], b"id: 7\nretry: 10\n")
+            half = b'id: 8\ndata: {"jsonrpc": "2.' if params["arguments"].get("half") else b""
+            return self._stream([{"jsonrpc": "2.0", "method": "notifications/message"}], b"id: 7\nretry: 10\n", half)
         token = params.get("_meta", {}).get("progressToken")
         told = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
         progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
@@ -172,12 +173,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
-    def _stream(self, messages: list[Json], head: bytes = b"") -> None:
+    def _stream(self, messages: list[Json], head: bytes = b"", half: bytes = b"") -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
+        if half:
+            self.send_header("content-length", "9999")
         self.end_headers()
         for message in messages:
             self.wfile.write(head + b"data: " + json.dumps(message).encode() + b"\n\n")
+        self.wfile.write(half)
         self.wfile.flush()
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, Tool, TreeState
@@ -335,6 +336,13 @@ async def test_a_preview_is_the_diff_and_writes_nothing(agent: Agent, folder: Pa
     assert fresh["diff"] == "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n"
     assert path.read_text() == "one\n"
     assert not (folder / "new.txt").exists()
+
+
+async def test_a_preview_of_no_edits_says_what_the_call_would_say(agent: Agent) -> None:
+    await seen(agent, "a.txt", "one\n")
+    assert multi_edit.preview is not None
+    with pytest.raises(ToolError, match="`edits` is empty"):
+        multi_edit.preview(agent.context(), {"file_path": "a.txt", "edits": []})
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to be")

@@ -48,7 +48,7 @@ def _preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     """The diff a call with these arguments would make, as a display; ToolError when it would fail."""
     if "content" in args:
         return _plan_write(ctx, args["file_path"], args["content"]).display
-    return _plan_edits(ctx, args["file_path"], args.get("edits") or [args]).display
+    return _plan_edits(ctx, args["file_path"], args.get("edits", [args])).display
 
 
 @tool("Write", family="write", effects=touches("write", "file_path"), line=path_line, preview=_preview)
@@ -90,8 +90,6 @@ async def multi_edit(
     file_path: Annotated[str, "File to change"],
     edits: Annotated[list[Replacement], "Applied in order, each to the result of the one before"],
 ) -> ToolRecord:
-    if not edits:
-        raise ToolError("INVALID_PARAM", "`edits` is empty. Give at least one replacement.")
     return _plan_edits(ctx, file_path, edits).carry_out(ctx)
 
 
@@ -135,6 +133,8 @@ def _in_style(before: Content, content: str) -> Content:
 
 
 def _plan_edits(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> _Plan:
+    if not edits:
+        raise ToolError("INVALID_PARAM", "`edits` is empty. Give at least one replacement.")
     path = ctx.resolve(file_path)
     shown = label(ctx.workspace, path)
     try:
