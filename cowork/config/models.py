@@ -81,8 +81,8 @@ def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mappi
     base_url = _expand(values["base_url"], environ)
     try:
         _ = base_url and urlsplit(base_url).port
-    except ValueError as error:
-        raise UserError(f"models.{role}.base_url is not an address", "Look at its port and its brackets.") from error
+    except ValueError:
+        raise UserError(f"models.{role}.base_url is not an address", "Look at its port and its brackets.") from None
     same = ("provider", "model", "context_window", "max_output_tokens", "thinking", "transport")
     return ModelSpec(
         **{name: values[name] for name in same},
