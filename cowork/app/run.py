@@ -40,6 +40,7 @@ with later(__name__):  # loaded only where they are used
     from cowork.app.mcp.servers import McpRun
     from cowork.app.safety import KeptFiles
     from cowork.engine import output_schema
+    from cowork.providers.open import open_provider
     from cowork.providers.recording.record import Recorder, RequestDump
     from cowork.providers.recording.replay import Replay
     from cowork.sessions.checkpoints.recorder import Checkpoints
@@ -266,8 +267,6 @@ class Models:
     def _open_tier(self, tier: str) -> Provider:
         if self._options.replay:  # its waits are played as they were, so nothing is retried around it
             return self._replay.open(tier)
-        from cowork.providers.open import open_provider
-
         retry = self._config.retry
         provider = open_provider(self._config.model(tier), idle_timeout=retry.idle_timeout, on_request=self._dump)
         provider = Retrying(provider, max_attempts=retry.max_attempts, max_delay=retry.max_delay)
