@@ -6,9 +6,11 @@ import builtins
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+_turn = RLock()  # two threads must not put back each other's `__import__`; nothing is loaded while one has it
 
 
 @contextmanager
@@ -21,18 +23,19 @@ def later(module: str) -> Iterator[None]:
     Type checkers and import-linter see imports as any other. What is imported stands for a module, a function or a
     class to be called; it is not for `isinstance`, or to be inherited from.
     """
-    load, open = builtins.__import__, True
+    open = True
 
     def put_off(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         if open and fromlist and globals is not None and globals.get("__name__") == module:
             return _Names(name)
         return load(name, globals, locals, fromlist, level)  # of a thread that imports something else meanwhile
 
-    builtins.__import__ = put_off
-    try:
-        yield
-    finally:
-        builtins.__import__, open = load, False
+    with _turn:
+        load, builtins.__import__ = builtins.__import__, put_off
+        try:
+            yield
+        finally:
+            builtins.__import__, open = load, False
 
 
 class _Names:
