@@ -10,7 +10,7 @@ NOW = 2_000_000_000.0
 
 def output(folder: Path, name: str, days: float) -> Path:
     path = folder / "outputs" / name
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x" * 1000)
     os.utime(path, (NOW - days * DAY, NOW - days * DAY))
     return path
@@ -34,3 +34,9 @@ def test_outputs_of_a_session_in_use_stay(sessions):
         kept = output(log.folder, "old", 90)
         assert drop_old_outputs(sessions, 30, NOW) == ""
         assert kept.exists()
+
+
+def test_what_a_killed_run_told_a_hook_goes_too(store, turns, stamp, sessions):
+    told = output(store(stamp(turns(1)), "s1").parent, "program-x/in", 31)
+    assert "1 output" in drop_old_outputs(sessions, 30, NOW)
+    assert not told.exists()

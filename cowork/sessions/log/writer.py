@@ -258,7 +258,7 @@ def drop_old_outputs(sessions: Path, days: int, now: float | None = None) -> str
         for folder in sessions.glob(f"*/{OUTPUTS}"):
             with contextlib.suppress(OSError):
                 in_use = holder(folder.parent / LOCK) is not None
-                for file in () if in_use or not is_id(folder.parent.name) else folder.iterdir():
+                for file in () if in_use or not is_id(folder.parent.name) else folder.rglob("*"):
                     status = file.lstat()
                     if stat.S_ISREG(status.st_mode) and status.st_mtime < now - days * DAY:
                         file.unlink()
