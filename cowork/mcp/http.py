@@ -136,6 +136,8 @@ class HttpChannel(Channel):
                 raise ServerGone(connection_error(error, host=self.host).message) from error
             except ProviderError as error:
                 raise ServerGone(error.message) from error
+            except ValueError as error:  # a session, an event or a token that is no ASCII
+                raise McpError(f"{self.host} wants a request that cannot be written") from error
             self._session = response.headers.get("mcp-session-id", self._session)
             if response.status < 300:
                 return response
@@ -237,9 +239,8 @@ async def fetch(
     method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> tuple[int, Mapping[str, str], bytes]:
     """(status, headers, body) of one small request; redirects are not followed."""
-    client = HttpClient(url)
     try:
-        async with asyncio.timeout(20):
+        async with contextlib.aclosing(HttpClient(url)) as client, asyncio.timeout(20):
             response = await client.send(method, {"accept": "application/json", **(headers or {})}, body)
             found = response.status, response.headers, await response.start_of(1 << 20)
             response.close()
@@ -247,5 +248,5 @@ async def fetch(
     except (*NETWORK_ERRORS, ProviderError) as error:
         said = error.message if isinstance(error, ProviderError) else connection_error(error, host=url).message
         raise ServerGone(said) from error
-    finally:
-        await client.aclose()
+    except ValueError as error:
+        raise McpError(f"names {one_line(url, 100)}, which is no address") from error

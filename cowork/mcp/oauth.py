@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, urlencode, urlsplit
 
 from cowork.core.blocks import Json, as_object
 from cowork.core.format import one_line
@@ -190,7 +190,7 @@ class OAuth:
         kept = kept | {
             "access_token": tokens["access_token"],
             "refresh_token": tokens.get("refresh_token") or kept.get("refresh_token", ""),
-            "expires_at": time.time() + lasts if isinstance(lasts, int | float) else 0,
+            "expires_at": time.time() + lasts if isinstance(lasts, int | float) and abs(lasts) < 1e12 else 0,
             "scope": tokens.get("scope") or kept.get("scope", ""),
         }
         self._store.put(kept)
@@ -239,19 +239,26 @@ def _why(found: Mapping[str, Any]) -> str:
 
 def _safe(url: object) -> str:
     """An address that codes and tokens may go to."""
-    parts = urlsplit(str(url))
+    parts = _split(str(url))
     if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")):
         return str(url)
     raise McpError(f"wants a login at {one_line(str(url), 100)}, which is not https")
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise McpError(f"names {one_line(url, 100)}, which is no address") from error
+
+
 def _origin(url: str) -> str:
-    parts = urlsplit(url)
+    parts = _split(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def _path(url: str) -> str:
-    return urlsplit(url).path.rstrip("/")
+    return _split(url).path.rstrip("/")
 
 
 def _method(service: Json, secret: str) -> str:

@@ -30,6 +30,7 @@ class Remote:
     challenge: str = ""  # of the login under way
     wrong_state: bool = False
     sessions: int = 0
+    session: str = "s"  # what the name of one begins with
     closed: threading.Event = field(default_factory=threading.Event)  # a client left a stream
     url: str = ""
 
@@ -110,11 +111,13 @@ class _Handler(BaseHTTPRequestHandler):
             return self._say({}, 202)
         if method == ("initialize" if modern else "server/discover"):
             return self._say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}, 400)
-        session = f"s{self.remote.sessions}"
+        session = f"{self.remote.session}{self.remote.sessions}"
         if method == "initialize":
             self.remote.sessions += 1
             facts = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}
-            return self._say(_result(id, facts), 200, {"mcp-session-id": f"s{self.remote.sessions}"})
+            return self._say(
+                _result(id, facts), 200, {"mcp-session-id": f"{self.remote.session}{self.remote.sessions}"}
+            )
         if not modern and self.headers.get("mcp-session-id") != session:
             return self._say({}, 404)
         if method == "server/discover":

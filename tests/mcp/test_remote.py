@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import time
@@ -12,6 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from cowork.core.blocks import Json
+from cowork.mcp import oauth
 from cowork.mcp.client import McpClient
 from cowork.mcp.content import result_content
 from cowork.mcp.entries import entry_of, fill
@@ -87,6 +90,11 @@ async def test_a_legacy_server_tells_of_changes_and_a_session_it_forgot_is_known
         with pytest.raises(ServerGone, match="ended the session"):
             await client.call("echo", {})
         await client.aclose()
+
+
+async def test_a_session_that_no_request_can_name_is_a_failure_of_the_server() -> None:
+    with remote(era="legacy", session="é") as server, pytest.raises(McpError, match="cannot be written"):
+        await connected(server)
 
 
 async def test_calls_side_by_side_begin_a_forgotten_session_anew_once(tmp_path: Path) -> None:
@@ -191,6 +199,27 @@ async def test_logins_that_must_fail_fail_with_a_reason() -> None:
 
         with pytest.raises(LoginNeeded, match="invalid_grant"):
             await connected(server, OAuth(server.url, {}, Memory(), thief))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"resource": "https://["}, {"authorization_servers": ["https://["]}, {"authorization_servers": ["https://é:0x"]}],
+)
+async def test_an_address_of_no_kind_ends_a_login_with_a_reason(facts: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fetch(method: str, url: str, *rest: Any) -> tuple[int, Json, bytes]:
+        return (
+            (200, {}, json.dumps(facts).encode()) if url.startswith("https://me/") else await real(method, url, *rest)
+        )
+
+    real = oauth.fetch
+    monkeypatch.setattr(oauth, "fetch", fetch)
+    with pytest.raises(McpError, match="which is no address"):
+        await OAuth("https://me/x", {}, Memory(), browse).login()
+
+
+async def test_a_token_that_lasts_longer_than_time_does_is_kept() -> None:
+    with remote(login=True, lasts=10**400) as server:
+        await (await connected(server, OAuth(server.url, {}, Memory(), browse))).aclose()
 
 
 def test_a_run_goes_on_without_a_token_and_the_command_it_names_logs_in(command: Command) -> None:
