@@ -233,11 +233,11 @@ class ListCache:
             file = self._file(entry)
             old = time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400
             return None if old else protocol.ServerFacts(**json.loads(file.read_bytes()))
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def put(self, entry: ServerEntry, known: protocol.ServerFacts) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RecursionError):
             self._write(self._file(entry), json.dumps(known.__dict__))
             for file in self._folder.iterdir():
                 if time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400:

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cowork.core.blocks import Json
 from cowork.core.workspace import Workspace
 from cowork.mcp import servers as module
 from cowork.mcp.content import result_content
@@ -152,9 +154,14 @@ def test_the_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
     cache.put(entry, known)
     file = next(tmp_path.iterdir())
     assert cache.get(entry) == known
-    for bad in ("", "[]", json.dumps({"version": 1}), "{"):
+    for bad in ("", "[]", json.dumps({"version": 1}), "{", "[" * 300_000):
         file.write_text(bad)
         assert cache.get(entry) is None
+    deep: Json = {}
+    for _ in range(300_000):
+        deep = {"a": deep}
+    cache.put(entry, replace(known, capabilities=deep))
+    assert cache.get(entry) is None
 
 
 async def test_a_server_in_a_box_writes_only_where_its_entry_says(stage: Stage) -> None:
