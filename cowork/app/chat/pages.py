@@ -52,7 +52,7 @@ def ago(seconds: float) -> str:
 
 def title(prompt: PromptAdded) -> str:
     """A prompt in one short line."""
-    return format.one_line(prompt.label or prompt.text, 70)
+    return format.one_line(" ".join((prompt.label or prompt.text).split()), 70)
 
 
 def first_sentence(text: str, most: int = 100) -> str:
