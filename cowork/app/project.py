@@ -96,7 +96,7 @@ def load_project(options: RunOptions, environ: Mapping[str, str], added: Additio
 def folder_of(options: RunOptions) -> Path:
     """The folder to work in."""
     given = options.cwd or paths.here()
-    root = Path(os.path.realpath(given.expanduser()))
+    root = Path(os.path.realpath(os.path.expanduser(given)))
     if not root.is_dir():
         raise UserError(f"{given} is not a folder.", "Give --cwd the folder to work in.")
     return root

@@ -95,7 +95,7 @@ def options_before(ctx: typer.Context, **own: Any) -> RunOptions:
 
 def folder(given: Path | None) -> Path:
     """A folder that was named, else the one the person is in."""
-    return Path(os.path.realpath((given or paths.here()).expanduser()))
+    return Path(os.path.realpath(os.path.expanduser(given or paths.here())))  # which leaves ~nobody as it is
 
 
 def ask_line(question: str) -> str:

@@ -66,6 +66,13 @@ def test_options_before_the_command_count(cowork: Any) -> None:
     assert "ui.bell" in done.stdout
 
 
+def test_a_folder_may_be_called_like_the_home_of_nobody(cowork: Any) -> None:
+    (cowork.folder / "~nobody-1/.cowork").mkdir(parents=True)
+    (cowork.folder / "~nobody-1/.cowork/config.toml").write_text("limits.max_turns = 3\n")
+    done = cowork("config", "show", "--set", "--trust", "--cwd", "~nobody-1")
+    assert "limits.max_turns" in done.stdout
+
+
 def test_check_judges_both_files_and_names_the_line(cowork: Any, user_file: Path) -> None:
     assert cowork("config", "check").returncode == 0
     user_file.write_text("[agent.subagent]\nmax_depth = 12\n")

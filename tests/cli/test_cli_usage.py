@@ -44,6 +44,7 @@ from cowork.core.hygiene import visible
         (["sessions", "show", "zzz"], "There is no session zzz."),
         (["agents", "show", "nobody"], "there is no agent nobody"),
         (["tools", "Nope"], "there is no tool Nope"),
+        (["run", "--cwd", "~nobody-1", "x"], "~nobody-1 is not a folder."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
