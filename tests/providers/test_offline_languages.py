@@ -174,6 +174,12 @@ def test_a_failed_test_is_named_with_its_place(output: str, name: str, at: str) 
     assert f"`{at}`" in said
 
 
+def test_a_panic_without_a_message_gives_no_empty_reason() -> None:
+    said = commands.report("cargo test", "panicked at src/a.rs:3:5:\n\ntest foo ... FAILED\n", failed=True)
+    assert "`foo`" in said
+    assert "``" not in said
+
+
 def test_a_run_that_cannot_be_read_is_not_called_a_success() -> None:
     said = commands.report("make test", "make: *** No rule to make target 'test'.\n\nExit code 2.", failed=False)
     assert "exit code 2" in said

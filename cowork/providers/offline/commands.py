@@ -160,7 +160,7 @@ def report(command: str, output: str, *, failed: bool) -> str:
 
 def _captures(pattern: str, output: str) -> list[str]:
     """What a pattern of alternatives captures, in order; the parts of a place with a colon between them."""
-    return [":".join(filter(None, hit)) for hit in re.findall(pattern, output, re.MULTILINE)]
+    return [":".join(filter(None, hit)) for hit in re.findall(pattern, output, re.MULTILINE) if any(hit)]
 
 
 def _ran(output: str) -> int | None:
