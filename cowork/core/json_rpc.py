@@ -66,7 +66,7 @@ async def standard_streams(limit: int) -> AsyncIterator[tuple[asyncio.StreamRead
     os.dup2(2, 1)  # nothing else may get between the messages
     try:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), out)
+        transport, protocol = await loop.connect_write_pipe(lambda: _Answers(reader), out)
     except ValueError:
         hint = "The program that uses it starts it, with pipes for stdin and stdout."
         raise UserError("This command speaks to a program, not to a person or a file.", hint) from None
@@ -76,6 +76,18 @@ async def standard_streams(limit: int) -> AsyncIterator[tuple[asyncio.StreamRead
     finally:
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(writer.drain(), _LAST_WORDS_S)
+
+
+class _Answers(asyncio.StreamReaderProtocol):
+    """The way out; when nobody hears the answers any more, what is read ends too."""
+
+    def __init__(self, requests: asyncio.StreamReader) -> None:
+        super().__init__(asyncio.StreamReader())
+        self._requests = requests
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._requests.feed_eof()
 
 
 class Peer:

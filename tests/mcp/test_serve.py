@@ -89,6 +89,26 @@ async def test_each_call_hears_of_its_own_child_alone(served: McpClient) -> None
     assert children[0] != children[1]
 
 
+def test_a_server_says_nothing_beside_and_ends_when_nobody_hears_it(command: Command) -> None:
+    hello = {"protocolVersion": 1, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n"
+    env = {"PATH": os.environ["PATH"], "HOME": str(command.home)}
+    pipe = subprocess.PIPE
+    for words in (("mcp", "serve"), ("acp",)):
+        with subprocess.Popen(
+            [COWORK, *words], cwd=command.folder, env=env, stdin=pipe, stdout=pipe, stderr=pipe
+        ) as server:
+            assert server.stdin
+            assert server.stdout
+            assert server.stderr
+            server.stdin.write(request)
+            server.stdin.flush()
+            assert json.loads(server.stdout.readline())["id"] == 1
+            server.stdout.close()  # its input stays open
+            assert server.wait(timeout=60) == 0
+            assert server.stderr.read() == b""
+
+
 def test_streams_that_are_no_pipes_are_said_in_a_line(command: Command, tmp_path: Path) -> None:
     for words in (("mcp", "serve"), ("acp",)):
         file = tmp_path / "in"
