@@ -24,6 +24,7 @@ from tests.wire.server import Call, Seen, Server, Turn, call, say, turn
 
 KILLS = 100 if os.environ.get("COWORK_SOAK") else 15
 KINDS = ("look", "run", "serve", "ask", "nest")
+AGAIN = "and now?"  # said when all is over, with nobody there to answer a question
 
 
 class Counted:
@@ -79,7 +80,8 @@ class Round:
         system = body["system"] if isinstance(body["system"], str) else "".join(b["text"] for b in body["system"])
         _, is_child, label = system.rpartition("\n\n# Task\n")
         if not is_child or label.split()[0] not in KINDS:
-            return turn(*self.orders) if step == 0 else say("ok")
+            asked_first = step == 0 and AGAIN not in str(body["messages"])  # it may be stopped before it answers
+            return turn(*self.orders) if asked_first else say("ok")
         kind, number = label.split()
         return self._child_turn(kind, number, step)
 
@@ -146,7 +148,7 @@ class Round:
         if not running.cancelled():
             running.result()
         await self.stage.subagents.stop_all()
-        await self.stage.agent.run(Prompt("and now?"))
+        await self.stage.agent.run(Prompt(AGAIN))
         await self._settle()
         await self.provider.aclose()
 

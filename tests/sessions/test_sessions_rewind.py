@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cowork.core.errors import UserError
@@ -264,6 +264,7 @@ actions = st.tuples(
 
 
 @pytest.mark.soak
+@example([], [[("create", "a", "a"), ("write", "a", "a"), ("move", "a", "b")]], [0], False, False)
 @settings(max_examples=1000 if SOAK else 40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     start=st.lists(actions, max_size=8),

@@ -258,6 +258,11 @@ class Snapshot:
         row = table.rows().get(name) if table and name in table.names else None
         return row.node() if row else None
 
+    def lacks(self, path: str) -> bool:
+        """Whether nothing was at the path, for sure: its folder was listed, and what is ignored there is known."""
+        folder, slash, _ = path.rpartition("/")
+        return folder + slash in self.tables and self.get(path) is None and not self.hides(path)
+
     def hides(self, path: str) -> bool:
         """Whether the path was left out, or could have been there without being seen, because git ignores it."""
         while path:

@@ -304,7 +304,8 @@ class Checkpoints:
         if name in turn.touched or (known and (known.kind != "f" or known.content)):
             return
         missing = [parent for parent in path.parents if not os.path.lexists(parent)]
-        node = look(self._workspace, path)
+        made = turn.before and turn.before.lacks(name) and not turn.control.overtaken  # by a command of this turn
+        node = None if made else look(self._workspace, path)
         if node and node.kind == "f" and node.content:
             data = read_bytes(self._workspace, path)
             if data is None or not self._contents.put(data, bytes.fromhex(node.content)):

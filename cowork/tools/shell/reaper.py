@@ -178,7 +178,8 @@ def _kill(alarm: int, shell: int = 0, apart: Collection[int] = ()) -> int | None
     """KILL all below this process, but for those apart, until nothing is left; the shell's exit status if it came."""
     status = None
     deadline = time.monotonic() + KILL_TIME
-    while time.monotonic() < deadline and (pids := _living(shell, apart)):
+    # A look misses one that starts another and ends while the table is read; the next look does not.
+    while time.monotonic() < deadline and (pids := _living(shell, apart) or _living(shell, apart)):
         for pid in pids:  # first all are stopped, so that none can fork while the others are being killed
             _signal(pid, signal.SIGSTOP)
         for pid in {*pids, *_living(shell, apart)}:
