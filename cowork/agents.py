@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -50,8 +51,7 @@ class Agents(Mapping[str, AgentDef]):
         alike = [known for known in self._by_key if 2 * min(len(known), len(key)) >= _ALIKE * (len(known) + len(key))]
         if typo := difflib.get_close_matches(key, alike, n=1, cutoff=_ALIKE):
             return [self._by_key[typo[0]]]
-        asked, wanted = _words(name), _words(purpose)
-        vocabulary = {known: (_words(known), _words(agent.description)) for known, agent in self.items()}
+        asked, wanted, vocabulary = _words(name), _words(purpose), self._vocabulary
         agents_with = Counter(word for in_name, described in vocabulary.values() for word in in_name | described)
 
         def score(words: frozenset[str]) -> float:
@@ -63,6 +63,11 @@ class Agents(Mapping[str, AgentDef]):
         }
         best = max(scores.values(), default=())
         return [self._by_name[agent] for agent, score in scores.items() if score == best] if any(best) else []
+
+    @functools.cached_property
+    def _vocabulary(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+        """The words in each agent's name and in its description."""
+        return {name: (_words(name), _words(agent.description)) for name, agent in self.items()}
 
 
 def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collection[str] = ()) -> Agents:
