@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import stat
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
@@ -65,6 +66,8 @@ async def standard_streams(limit: int) -> AsyncIterator[tuple[asyncio.StreamRead
     reader, out = asyncio.StreamReader(limit=limit), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # nothing else may get between the messages
     try:
+        if stat.S_ISCHR(os.fstat(0).st_mode):  # asyncio would take it and stumble later
+            raise ValueError
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         transport, protocol = await loop.connect_write_pipe(lambda: _Answers(reader), out)
     except ValueError:
