@@ -40,7 +40,7 @@ def questions(*, sample: bool = False) -> list[dict[str, Any]]:
     return [q for q in json.loads(QUESTIONS.read_text(encoding="utf-8")) if q.get("sample") or not sample]
 
 
-def expected(question: dict[str, Any], root: Path) -> list[str]:
+def expected_texts(question: dict[str, Any], root: Path) -> list[str]:
     """What an answer must hold: places are looked up in the source as it is now, so that versions may differ."""
     return [*(_place(at, root) for at in question.get("at", ())), *question.get("says", ())]
 
@@ -78,14 +78,14 @@ def ask(question: dict[str, Any], root: Path, home: Path) -> Asked:
         text=True,
         timeout=120,
     )
-    wanted = expected(question, root)
+    wanted = expected_texts(question, root)
     missing = tuple(w for w in wanted if w not in done.stdout)
     head = done.stdout.strip().split("\n")[0]
     first = not question.get("at") or wanted[0] in head
     return Asked(question["ask"], done.stdout or done.stderr, missing, first, time.monotonic() - started)
 
 
-def prepared(repo: str, work: Path) -> Path:
+def prepare(repo: str, work: Path) -> Path:
     """This repo, or a copy of an installed package's source."""
     if repo == ".":
         return TOP
@@ -105,7 +105,7 @@ def main() -> None:
     chosen = [q for q in questions() if not only or q["repo"] in only]
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        roots = {q["repo"]: prepared(q["repo"], work) for q in chosen}
+        roots = {q["repo"]: prepare(q["repo"], work) for q in chosen}
         with ThreadPoolExecutor(2) as pool:
             asked = list(pool.map(lambda q: ask(q, roots[q["repo"]], work / "home"), chosen))
     for question, result in zip(chosen, asked, strict=True):

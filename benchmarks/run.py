@@ -38,8 +38,8 @@ asyncio.run(main())
 
 def main() -> None:
     """Print every ratio with its goal."""
-    bare = best(lambda: timed([sys.executable, "-c", "pass"])[0])
-    version = best(lambda: timed([COWORK, "--version"])[0])
+    bare = best(lambda: time_command([sys.executable, "-c", "pass"])[0])
+    version = best(lambda: time_command([COWORK, "--version"])[0])
     line("--version", version, bare, "bare interpreter", 1.5)
     first_request()
     with_extensions()
@@ -88,10 +88,10 @@ def many_turns() -> None:
     for _ in range(3):
         reads = [turn(call("Read", file_path="a.txt")) for _ in range(20)]
         with Server([say("hi")] * 21, check=False) as server:
-            timed([sys.executable, "-c", RAW, "21"], env=server.env("anthropic"))
+            time_command([sys.executable, "-c", RAW, "21"], env=server.env("anthropic"))
             raw.append(server.requests[-1].at - server.requests[0].at)
         with Server([*reads, say("done")], check=False) as server:
-            timed([COWORK, "run", "go", "--non-interactive"], env=server.env("anthropic"))
+            time_command([COWORK, "run", "go", "--non-interactive"], env=server.env("anthropic"))
             ours.append(server.requests[-1].at - server.requests[0].at)
             sizes = [len(seen.raw) / 4 for seen in server.requests]
             fresh = [sizes[0], *(b - a for a, b in itertools.pairwise(sizes))]
@@ -106,10 +106,10 @@ def long_stream() -> None:
     for _ in range(3):
         with Server([say(text, piece=5), say(text, piece=5), say("hi"), say("hi")], check=False) as server:
             env = server.env("anthropic")
-            long_raw = timed([sys.executable, "-c", RAW, "1"], env=env)[1]
-            long_ours = timed([COWORK, "run", "go", "--non-interactive"], env=env)[1]
-            cpu_raw.append(long_raw - timed([sys.executable, "-c", RAW, "1"], env=env)[1])
-            cpu_ours.append(long_ours - timed([COWORK, "run", "go", "--non-interactive"], env=env)[1])
+            long_raw = time_command([sys.executable, "-c", RAW, "1"], env=env)[1]
+            long_ours = time_command([COWORK, "run", "go", "--non-interactive"], env=env)[1]
+            cpu_raw.append(long_raw - time_command([sys.executable, "-c", RAW, "1"], env=env)[1])
+            cpu_ours.append(long_ours - time_command([COWORK, "run", "go", "--non-interactive"], env=env)[1])
     line("CPU of a 20,000-token stream", statistics.median(cpu_ours), statistics.median(cpu_raw), "raw httpx2", 2)
 
 
@@ -141,7 +141,7 @@ def until_request(server: Server, number: int, words: list[str], cpu: list[float
         return seconds
 
 
-def timed(words: list[str], env: dict[str, str] | None = None) -> tuple[float, float]:
+def time_command(words: list[str], env: dict[str, str] | None = None) -> tuple[float, float]:
     """(seconds, CPU seconds) of a command in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a.txt").write_text("hello\n" * 50)

@@ -100,10 +100,10 @@ async def _compare(root: Path) -> dict[str, float]:
     for case in CASES:
         taken: dict[str, list[Cost]] = {"ours": [], "raw": [], "typed": []}
         for _ in range(ROUNDS):
-            taken["raw"].append(await _measured(lambda case=case: _raw(case.raw, root)))
-            taken["ours"].append(await _measured(lambda case=case: case.tool(ctx, case.args)))
+            taken["raw"].append(await _measure(lambda case=case: _raw(case.raw, root)))
+            taken["ours"].append(await _measure(lambda case=case: case.tool(ctx, case.args)))
             if case.typed:
-                taken["typed"].append(await _measured(lambda case=case: _raw(case.typed, root)))
+                taken["typed"].append(await _measure(lambda case=case: _raw(case.typed, root)))
         ours, raw = _median(taken["ours"]), _median(taken["raw"])
         ratios[case.name] = round(ours.seconds / raw.seconds, 2)
         line = f"  {case.name:32} {ours.seconds * 1000:5.0f} ms {raw.seconds * 1000:5.0f} ms"
@@ -126,7 +126,7 @@ def _median(costs: list[Cost]) -> Cost:
     return Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
 
 
-async def _measured(run: Callable[[], Awaitable[object]]) -> Cost:
+async def _measure(run: Callable[[], Awaitable[object]]) -> Cost:
     started, cpu = time.perf_counter(), _cpu()
     await run()
     return Cost(time.perf_counter() - started, _cpu() - cpu)

@@ -53,9 +53,9 @@ async def overhead() -> float:
     direct, delegated = [], []
     work = [turn(call("LS", path=".")), turn(call("Grep", pattern="x")), say("seen")]
     for _ in range(ROUNDS):
-        direct.append(await _timed([_slow(t) for t in work], {}))
+        direct.append(await _time([_slow(t) for t in work], {}))
         # The parent's own two turns take no time here: what is compared is the child's way to the same answer.
-        delegated.append(await _timed([turn(_task()), say("ok")], {"explore": [_slow(t) for t in work]}))
+        delegated.append(await _time([turn(_task()), say("ok")], {"explore": [_slow(t) for t in work]}))
     return min(delegated) / min(direct)
 
 
@@ -96,10 +96,10 @@ async def start() -> float:
 
 async def _children(count: int) -> float:
     work = [turn(call("LS", path=".")), turn(call("Grep", pattern="x")), say("seen")]
-    return await _timed([turn(*(_task(n) for n in range(count))), say("ok")], {"explore": [_slow(t) for t in work]})
+    return await _time([turn(*(_task(n) for n in range(count))), say("ok")], {"explore": [_slow(t) for t in work]})
 
 
-async def _timed(script: list[Any], children: dict[str, Any]) -> float:
+async def _time(script: list[Any], children: dict[str, Any]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         stage = _stage(Path(folder))
         stage.set_up(Scripted(script, children))

@@ -275,7 +275,7 @@ class SpanSink:
             self._count(event.agent, facts, Usage.from_dict(usage), lost.get("cost_usd"))
 
 
-def disabled(environ: Mapping[str, str]) -> bool:
+def is_disabled(environ: Mapping[str, str]) -> bool:
     """Whether the standard variable switches everything off."""
     return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 

@@ -97,14 +97,14 @@ class FunctionHooks(Hooks):
                 raise UserError(f"The hook {name!r} has a bad pattern: {error}.") from error
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
-        return bool(self._chosen(event, subject))
+        return bool(self._choose(event, subject))
 
     async def fire(self, call: HookCall) -> HookVerdict:
         verdicts = []
-        for function in self._chosen(call.event, call.subject):
+        for function in self._choose(call.event, call.subject):
             said = function(call)
             verdicts.append((await said if inspect.isawaitable(said) else said) or HookVerdict())
         return join_verdicts(verdicts)
 
-    def _chosen(self, event: str, subject: str) -> list[HookFunction]:
+    def _choose(self, event: str, subject: str) -> list[HookFunction]:
         return [f for name, pattern, f in self._functions if name == event and pattern.fullmatch(subject)]

@@ -21,7 +21,7 @@ from cowork.core.blocks import Image, Json, Usage, cost_since
 from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Event
 from cowork.core.frozen import finish_all
-from cowork.core.ports import AgentDef, Ask, Emit, TaskOrder, ToolRecord, failed
+from cowork.core.ports import AgentDef, Ask, Emit, TaskOrder, ToolRecord, error_record
 from cowork.engine.loop import Outcome, Prompt
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class Session:
         try:
             return await run.subagents.spawn(run.agent.runner.context(), order)
         except ToolError as refusal:
-            return failed(refusal.code, refusal.text, **refusal.data)
+            return error_record(refusal.code, refusal.text, **refusal.data)
 
     def cancel(self) -> None:
         """Stop the answer that is under way, and all subagents, from any thread; `ask` raises Cancelled."""

@@ -96,10 +96,10 @@ def build(
 def _telemetry(place: Project, run: Run) -> TelemetryExport | None:
     """Spans and metrics of the run; its commands learn which call they belong to."""
     try:
-        from cowork.telemetry import TelemetryExport, disabled
+        from cowork.telemetry import TelemetryExport, is_disabled
     except ImportError as error:
         raise UserError("telemetry.otel needs OpenTelemetry.", "Install it: pip install 'cowork[otel]'") from error
-    if disabled(place.environ):
+    if is_disabled(place.environ):
         return None
     export = TelemetryExport(place.environ, content=place.config.telemetry.content)
     run.emitter.add(export.sink)

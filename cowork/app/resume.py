@@ -105,7 +105,7 @@ def _take_up(run: Run, past: Sequence[Event], found: ResumeState) -> None:
         lines = "\n".join(found.jobs)
         run.agent.tell(Prompt(f"Background commands:\n{lines}", source="system", label="background commands ended"))
     open_calls = {call.id: call for call in run.agent.transcript.open_calls()}
-    for prompt in _undelivered(surviving(past)):
+    for prompt in _find_undelivered(surviving(past)):
         run.agent.tell(prompt)
     for child in found.children:
         _end(run, child, open_calls)
@@ -135,7 +135,7 @@ def _end(run: Run, child: InterruptedChild, open_calls: dict[str, ToolUse]) -> N
         run.agent.tell(background_result(start.subagent_id, "aborted", record.text))
 
 
-def _undelivered(past: Sequence[Event]) -> list[Prompt]:
+def _find_undelivered(past: Sequence[Event]) -> list[Prompt]:
     """Results of the main agent's background children that came after it had said its last."""
     waiting: dict[str, Prompt | None] = {}
     for event in past:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
-from cowork.app.extend.hooks import unboxed
+from cowork.app.extend.hooks import without_box
 from cowork.app.project import Project, Unjudged
 from cowork.app.result import result_object
 from cowork.config import paths
@@ -170,7 +170,7 @@ class Run:
     def own_runner(self, shell: Tool) -> Runner:
         """Runs what the person typed themselves, by `shell`: in the agent's folder, unasked and without a sandbox."""
         jobs.prepare(self.tree)
-        ports = RunnerPorts(self.permissions.workspace, unboxed(self.tree), self.emit, nobody, Unjudged())
+        ports = RunnerPorts(self.permissions.workspace, without_box(self.tree), self.emit, nobody, Unjudged())
         return Runner("main", ToolSet([shell]), self.agent.runner.state, ports)
 
     def ending(self, task: asyncio.Task[Outcome], stopped: str = "") -> tuple[str, str, Json | None]:

@@ -21,7 +21,7 @@ from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import plural
 from cowork.core.git import git_output, project_root, run_git
 from cowork.core.hygiene import clean_environ
-from cowork.core.later import later, made_later
+from cowork.core.later import later, make_later
 from cowork.core.workspace import Workspace
 from cowork.engine.assembly import Services
 from cowork.engine.emitter import Emitter
@@ -63,7 +63,7 @@ def safety(
         if sandbox.cache_info().currsize and (temporary := sandbox().temporary):
             temporary.close()
 
-    box, watch = made_later(sandbox), cache(lambda: Watch(sandbox(), written, say))
+    box, watch = make_later(sandbox), cache(lambda: Watch(sandbox(), written, say))
     mode = "auto" if config.sandbox.auto_allow and config.permissions.mode in _ASKING else config.permissions.mode
     trusted = place.trusted or not steering(place.root)
     permissions = Permissions(workspace=workspace, mode=mode, book=book, trusted=trusted, sandbox=box)

@@ -184,7 +184,7 @@ def trust(
     if listed:
         rows = [
             f"{time.strftime('%Y-%m-%d', time.localtime(since))}  {kept}"
-            + ("  (changed since: not trusted)" if store.changed(kept) else "")
+            + ("  (changed since: not trusted)" if store.has_changed(kept) else "")
             for kept, since in store.list()
         ]
         show_rows(None, rows, none="No folder is trusted. `cowork trust DIR` trusts one.")

@@ -50,7 +50,7 @@ WhichScope = Annotated[
 @mcp.command("list")
 def list_(cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
     """List the configured servers. None is started."""
-    found, problems = _configured(cwd, trust=trust)
+    found, problems = _find_servers(cwd, trust=trust)
     rows = [
         f"{entry.name:<16} {entry.scope:<8} {visible_line(entry.line)[:100]}{'  (off)' if entry.disabled else ''}"
         for entry in found.values()
@@ -63,7 +63,7 @@ def list_(cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> Non
 @mcp.command("get")
 def get(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
     """Show one server's entry, as it is written."""
-    found, _ = _configured(cwd, trust=trust)
+    found, _ = _find_servers(cwd, trust=trust)
     if name not in found:
         raise UserError(f"There is no MCP server {name!r}.", f"Configured here: {', '.join(found) or 'none'}.")
     print(ascii_json(_facts(found[name]), indent=2))
@@ -112,7 +112,7 @@ def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> None:
 @mcp.command("approve")
 def approve(name: Name, cwd: Cwd = None) -> None:
     """Approve a server of this project's .mcp.json, as it is written now."""
-    found, _ = _configured(cwd, trust=True)
+    found, _ = _find_servers(cwd, trust=True)
     entry = found.get(name)
     if entry is None or entry.scope != "project":
         raise UserError(f"This project names no MCP server {name!r}.", "Yours need no approval.")
@@ -142,7 +142,7 @@ def login(name: Name, cwd: Cwd = None, trust: Trust = False, browser: Browser = 
 @mcp.command("logout")
 def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
     """Forget the token of a server."""
-    found, _ = _configured(cwd, trust=trust)
+    found, _ = _find_servers(cwd, trust=trust)
     if name not in found:
         raise UserError(f"There is no MCP server {name!r}.", "cowork mcp list shows those there are.")
     kept = servers.KeptTokens(fill(found[name], os.environ), os.environ)
@@ -153,7 +153,7 @@ def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
 @mcp.command("import")
 def import_(cwd: Cwd = None, dry_run: bool = option(False, "--dry-run", "Only show them.")) -> None:
     """Take over servers that Claude Code, Claude Desktop, Codex, Cursor and VS Code have."""
-    have, _ = _configured(cwd, trust=True)
+    have, _ = _find_servers(cwd, trust=True)
     path, _ = _file("user", cwd)
     taken: set[str] = set(have)
     for program, name, raw in servers_elsewhere(_root(cwd), paths.home(os.environ)):
@@ -176,7 +176,7 @@ def serve(
     signals.run(commands.serve(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True)))
 
 
-def _configured(cwd: Path | None, *, trust: bool) -> Any:
+def _find_servers(cwd: Path | None, *, trust: bool) -> Any:
     return servers.find_servers(load_project(_options(cwd, trust=trust), os.environ))
 
 

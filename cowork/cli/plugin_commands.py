@@ -76,7 +76,7 @@ def list_() -> None:
     rows = [
         f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}"
         + ("  ! its files were changed since" if store.is_changed(name) else "")
-        for name, facts in store.installed().items()
+        for name, facts in store.read_installed().items()
     ]
     show_rows(None, rows, none="No plugin is installed. `cowork plugin add PATH|GIT_URL@REF` installs one.")
 
@@ -85,7 +85,7 @@ def list_() -> None:
 def update(name: Name, yes: Yes = False) -> int:
     """Take the newest version from where it came; a tag or commit it is pinned to stays."""
     with closing(_store()) as store:
-        facts = store.installed().get(name)
+        facts = store.read_installed().get(name)
         if facts is None:
             raise UserError(f"there is no plugin {name}", "`cowork plugin list` has those that are installed.")
         fetched = store.fetch(f"{facts['source']}@{facts['ref']}" if facts["ref"] else facts["source"])
@@ -99,7 +99,7 @@ def update(name: Name, yes: Yes = False) -> int:
 def check(source: str = argument(..., "NAME|PATH|GIT_URL")) -> int:
     """Judge a plugin: what it would add and what is wrong; exit code 2 when a part is refused."""
     with closing(_store()) as store:
-        known = source in store.installed()
+        known = source in store.read_installed()
         fetched = store.fetch(str(store.folder / source) if known else source)
         _show(fetched)
         if known and store.is_changed(source):

@@ -45,7 +45,7 @@ class _Names:
         self.__module = module
 
     def __getattr__(self, name: str) -> Any:
-        return made_later(lambda: _load(self.__module, name))
+        return make_later(lambda: _load(self.__module, name))
 
 
 def _load(module: str, name: str) -> Any:
@@ -56,7 +56,7 @@ def _load(module: str, name: str) -> Any:
         return import_module(f"{module}.{name}")
 
 
-def made_later(make: Callable[[], T]) -> T:
+def make_later(make: Callable[[], T]) -> T:
     """An object that is made when it is first used; `make` gives the same one each time."""
     return cast(T, _Later(make))
 

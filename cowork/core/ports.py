@@ -215,7 +215,7 @@ def partial(text: str, *, display: Json | None = None, images: Sequence[Image] =
     return ToolRecord("partial", text, data, display=display or {}, images=tuple(images))
 
 
-def failed(code: ToolErrorCode, text: str, *, display: Json | None = None, **data: Any) -> ToolRecord:
+def error_record(code: ToolErrorCode, text: str, *, display: Json | None = None, **data: Any) -> ToolRecord:
     return ToolRecord("error", text, data, error={"code": code, "message": text}, display=display or {})
 
 

@@ -33,12 +33,12 @@ _SECRET_LINE = re.compile(
 
 def sensitive(path: Path) -> bool:
     """Whether a path looks like one that holds secrets, so that reading it is asked."""
-    return any(folded(part) in _SECRET_FOLDERS for part in path.parts) or sensitive_name(path.name)
+    return any(fold_name(part) in _SECRET_FOLDERS for part in path.parts) or sensitive_name(path.name)
 
 
 def sensitive_name(name: str) -> bool:
     """Whether a file or folder of this name looks like one that holds secrets, wherever it lies."""
-    name = folded(name)
+    name = fold_name(name)
     return name in _SECRET_FOLDERS or bool(_SECRETS.fullmatch(name) and not _HARMLESS_ENV.fullmatch(name))
 
 
@@ -51,7 +51,7 @@ def sensitive_names(names: Sequence[str]) -> list[str]:
     return [name for name in names if sensitive_name(name)]
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """A name as the most forgiving file system compares it: no case, no ignorable characters, no trailing dots."""
     if name.isascii():
         folded = name.casefold()

@@ -37,7 +37,7 @@ def catch() -> None:
     """Take over from the interpreter, whose own way is a traceback or a silent death."""
     for number in REASONS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup wants it ignored
-            signal.signal(number, _received)
+            signal.signal(number, _handle_signal)
 
 
 def listen(act: Callable[[str], None]) -> None:
@@ -82,11 +82,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 def release() -> None:
     """Give the signals back to the interpreter, for a chat that reads its keys itself."""
     for number in REASONS:
-        if signal.getsignal(number) == _received:
+        if signal.getsignal(number) == _handle_signal:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
-def _received(number: int, frame: FrameType | None) -> None:
+def _handle_signal(number: int, frame: FrameType | None) -> None:
     """The first signal ends the run, the second changes nothing, the third leaves behind whatever hangs."""
     global _count
     _count += 1

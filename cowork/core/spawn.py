@@ -81,7 +81,7 @@ def shell_on(
     return _apart(argv, env={**environ, "COWORK_PLACE": str(place)}, cwd=cwd)
 
 
-async def piped(
+async def start_piped(
     *argv: str, environ: Mapping[str, str], cwd: Path | None = None, **streams: Any
 ) -> asyncio.subprocess.Process:
     """Start a program whose stdin, stdout and stderr are pipes where `streams` say nothing else."""
@@ -89,7 +89,9 @@ async def piped(
     return await asyncio.create_subprocess_exec(*argv, cwd=cwd, env=environ, **pipes)
 
 
-def streaming(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, given: bytes) -> subprocess.Popen[bytes]:
+def start_streaming(
+    argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, given: bytes
+) -> subprocess.Popen[bytes]:
     """Start a program that is told this on its stdin and read from line by line; its complaints are not read."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(argv, env=environ, cwd=cwd, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)

@@ -159,7 +159,7 @@ class Transcript:
         """Everything the model still sees, oldest first, with the results as it sees them."""
         return [replace(e, results={r.tool_use_id: r for r in self._results_of(e)}) for e in self._entries]
 
-    def uncounted(self) -> tuple[Block, ...]:
+    def uncounted_blocks(self) -> tuple[Block, ...]:
         """What came after the request that `tokens` is of."""
         blocks: list[Block] = []
         for entry in self._entries:

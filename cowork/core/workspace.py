@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from cowork.core.errors import ToolError
-from cowork.core.secret_names import SECRET_GLOBS, folded
+from cowork.core.secret_names import SECRET_GLOBS, fold_name
 
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may be entered but not listed
 _IGNORE_FILES, _EXCLUDES = (".gitignore", ".ignore", ".rgignore"), ".git/info/exclude"
@@ -92,7 +92,7 @@ class Workspace:
         """Why writing this resolved path must always be asked here."""
         if _within(path, self.own) and not _within(path, self.outputs):
             return f"{path} is protected: it steers cowork"
-        return protected(path)
+        return find_protection(path)
 
     def show(self, path: Path) -> str:
         """The path as people and models like it: relative inside the workspace, whole outside."""
@@ -113,7 +113,7 @@ class Workspace:
                 opened = os.open(leaf, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode, dir_fd=folder)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.EMLINK):
-                    raise _swapped(path) from error
+                    raise _swap_error(path) from error
                 raise
         try:
             _require_plain(os.fstat(opened), path)
@@ -139,9 +139,9 @@ class Workspace:
             os.close(here)
 
 
-def protected(path: Path) -> str:
+def find_protection(path: Path) -> str:
     """Why writing this resolved path must always be asked: something else runs or obeys it. Exists or not."""
-    names = [folded(part) for part in path.parts]
+    names = [fold_name(part) for part in path.parts]
     for at, name in enumerate(names):
         if why := _PROTECTED_FOLDERS.get(name):
             return f"{path.parts[at]} is protected: {why}"
@@ -241,7 +241,7 @@ def _step(name: str, here: int, path: Path) -> int:
             except OSError:
                 linked = True  # gone again: it is being swapped
             if linked:
-                raise _swapped(path) from error
+                raise _swap_error(path) from error
         raise
 
 
@@ -250,10 +250,10 @@ def _require_plain(status: os.stat_result, path: Path) -> None:
     if kind in (stat.S_IFREG, stat.S_IFDIR):
         return
     if kind == stat.S_IFLNK:
-        raise _swapped(path)
+        raise _swap_error(path)
     names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
     raise ToolError("ACCESS_DENIED", f"{path} is {names.get(kind, 'not a file')}, not a file. Name a regular file.")
 
 
-def _swapped(path: Path) -> ToolError:
+def _swap_error(path: Path) -> ToolError:
     return ToolError("ACCESS_DENIED", f"{path} changed while it was opened. Try again.")

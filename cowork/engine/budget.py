@@ -202,7 +202,7 @@ class Slot:
             self._pool.release()
 
     @asynccontextmanager
-    async def lent(self) -> AsyncIterator[None]:
+    async def lend(self) -> AsyncIterator[None]:
         """Let others have the slot while its holder waits for them, then take it again."""
         self._loans += 1
         self._owed = self._owed or self.held

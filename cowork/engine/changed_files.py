@@ -22,7 +22,7 @@ class ChangedFiles:
 
     def so_far(self) -> tuple[str, ...]:
         for files, written in self._background:
-            self._note_own(files.changed_at_once(), written)
+            self._note_own(files.find_changed_at_once(), written)
         return tuple(self._paths)
 
     @asynccontextmanager
@@ -41,7 +41,7 @@ class ChangedFiles:
             if background:
                 self._background.append((files, written))
             else:
-                self._note_own(await files.changed() if finished else files.changed_at_once(), written)
+                self._note_own(await files.find_changed() if finished else files.find_changed_at_once(), written)
 
     def _note_own(self, paths: Iterable[str], before: Mapping[str, str]) -> None:
         """Note these, but for those that file tools of other agents wrote since `before`."""

@@ -201,7 +201,7 @@ def weigh(agent: Agent) -> tuple[int, float]:
     counted = agent.transcript.tokens
     if not counted:
         return whole, 1.0
-    new = estimate_tokens(*agent.transcript.uncounted())
+    new = estimate_tokens(*agent.transcript.uncounted_blocks())
     scale = min(MOST_SCALE, max(1.0, counted / max(1, whole - new)))
     return max(whole, counted + math.ceil(new * scale)), scale
 

@@ -244,12 +244,12 @@ class Agent:
         try:
             self.spec.on_progress(True)
             reply = await self._stream(request, meter, say)
-            return reply, meter.replied(reply)
+            return reply, meter.count_reply(reply)
         except ProviderError as failure:
-            self.add_wasted(meter.failed(failure.usage))
+            self.add_wasted(meter.count_failure(failure.usage))
             raise
         except asyncio.CancelledError:
-            self.add_wasted(meter.stopped())
+            self.add_wasted(meter.count_stop())
             raise
         finally:
             spent = meter.spent
@@ -294,7 +294,7 @@ class Agent:
                 case Used():
                     meter.hear(item)
                 case Retry():
-                    cost, model = meter.again(item), self.provider.model
+                    cost, model = meter.count_retry(item), self.provider.model
                     told = (item.attempt, item.max_attempts, item.delay_s, item.kind, item.message)
                     self.emit(RetryScheduled(*told, cost.usage, cost.cost_usd, model, cost.estimated))
                 case Reply():

@@ -51,27 +51,27 @@ class RequestMeter:
         else:
             self._heard += len(item.text)
 
-    def replied(self, reply: Reply) -> Cost:
+    def count_reply(self, reply: Reply) -> Cost:
         """The answer is whole, and so is the count, or the estimate of it."""
         return self._add(reply.usage, estimated=reply.usage.estimated, searches=reply.searches)
 
-    def failed(self, told: Usage) -> Cost:
+    def count_failure(self, told: Usage) -> Cost:
         """The try ended on the service's side; one that never got an answer cost nothing."""
         if told.total and not told.estimated:  # an estimate of ours knows of the cache
             self._told = told
-        return self._cut() if self._heard or self._told.total or told.total else NOTHING
+        return self._count_partial() if self._heard or self._told.total or told.total else NOTHING
 
-    def again(self, retry: Retry) -> Cost:
-        """As `failed`; the next try is sent after a wait."""
-        cost = self.failed(retry.usage)
+    def count_retry(self, retry: Retry) -> Cost:
+        """As `count_failure`; the next try is sent after a wait."""
+        cost = self.count_failure(retry.usage)
         self._begins = time.monotonic() + retry.delay_s
         return cost
 
-    def stopped(self) -> Cost:
+    def count_stop(self) -> Cost:
         """We ended the try: the service has read the request at least, if it was sent."""
-        return self._cut() if time.monotonic() >= self._begins else NOTHING
+        return self._count_partial() if time.monotonic() >= self._begins else NOTHING
 
-    def _cut(self) -> Cost:
+    def _count_partial(self) -> Cost:
         usage, heard = self._told, -(-self._heard // CHARS_A_TOKEN)
         estimated = not usage.prompt_tokens or heard > usage.output_tokens
         if not usage.prompt_tokens:

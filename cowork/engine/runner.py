@@ -19,7 +19,7 @@ from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolO
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookEvent, Hooks, HookVerdict
 from cowork.core.later import later
-from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
+from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, error_record
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
 from cowork.engine.hook_points import HookPoints, apply_verdict
@@ -140,7 +140,7 @@ class Runner:
         started = time.monotonic()
         self.tally.start(call.name)
         self._emit(self._start_event(call))
-        record = failed("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
+        record = error_record("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
             record = await self._run_guarded(call, judged)
         except Interrupted as stop:
@@ -166,7 +166,7 @@ class Runner:
         key = f"{call.name}\0{call.input!r}"
         if self._failures.get(key, 0) >= SAME_FAILURES:
             self._failures[key] = 0
-            return failed(
+            return error_record(
                 "CIRCUIT_OPEN",
                 f"This exact {call.name} call failed {SAME_FAILURES} times in a row and was not run again. "
                 "Change the arguments or take another way.",
@@ -174,10 +174,10 @@ class Runner:
         try:
             record = await self._run_checked(call, judged)
         except ToolError as error:
-            record = failed(error.code, error.text, **error.data)
+            record = error_record(error.code, error.text, **error.data)
         except Exception as error:
             log.exception("tool %s failed", call.name)
-            record = failed("INTERNAL_ERROR", f"{call.name} failed inside: {type(error).__name__}: {error}")
+            record = error_record("INTERNAL_ERROR", f"{call.name} failed inside: {type(error).__name__}: {error}")
         self._failures[key] = self._failures.get(key, 0) + 1 if record.status == "error" else 0
         return record
 

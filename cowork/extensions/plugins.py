@@ -200,7 +200,7 @@ class PluginStore:
         self.folder, self.data, self.environ = folder, data, environ
         self._list = folder / "plugins.json"
 
-    def installed(self) -> dict[str, Json]:
+    def read_installed(self) -> dict[str, Json]:
         """What is known of each, by name."""
         try:
             found = json.loads(self._list.read_text("utf-8"))
@@ -238,7 +238,7 @@ class PluginStore:
 
     def keep(self, fetched: FetchedPlugin) -> Path:
         """Install what was fetched, in the place of an earlier version."""
-        known, target = self.installed(), self.folder / fetched.plugin.name
+        known, target = self.read_installed(), self.folder / fetched.plugin.name
         if digest(fetched.plugin.root) != fetched.digest:
             raise UserError("The plugin changed while you were asked.", "Add it again.")
         shutil.rmtree(target, ignore_errors=True)
@@ -253,7 +253,7 @@ class PluginStore:
 
     def remove(self, name: str) -> None:
         """Uninstall a plugin; what it made for itself goes too."""
-        known = self.installed()
+        known = self.read_installed()
         if not NAME.fullmatch(name) or (name not in known and not (self.folder / name).is_dir()):
             raise UserError(f"There is no plugin {name!r}.", "`cowork plugin list` has those that are installed.")
         for folder in (self.folder / name, self.data / name):
@@ -263,7 +263,7 @@ class PluginStore:
     def is_changed(self, name: str) -> bool:
         """Whether its files are not those that were installed."""
         with suppress(BadFile, OSError):
-            return digest(self.folder / name) != self.installed().get(name, {}).get("digest")
+            return digest(self.folder / name) != self.read_installed().get(name, {}).get("digest")
         return True
 
     def _save(self, plugins: Mapping[str, Any]) -> None:

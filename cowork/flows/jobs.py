@@ -53,7 +53,7 @@ def run_job(job: Json, hear: Hear) -> Json:
                 flags += ["--output-schema", str(file)]
             words = [sys.executable, "-m", "cowork", "run", "--non-interactive", "--output", "stream-json", *flags, "-"]
             given = job["prompt"].encode("utf-8", "replace")
-            process = spawn.streaming(words, environ=dict(os.environ), cwd=folder, given=given)
+            process = spawn.start_streaming(words, environ=dict(os.environ), cwd=folder, given=given)
             hear({"type": _STARTED, "id": job["id"], "pid": process.pid})
             result: Json = {}
             assert process.stdout is not None

@@ -150,7 +150,7 @@ class Host(Protocol):
     def keep_waiting(self, texts: Sequence[str]) -> None:
         """What was typed ahead and is not sent yet, for whoever goes on should the process die; none: forget it."""
 
-    def kept_waiting(self) -> Sequence[str]:
+    def read_waiting(self) -> Sequence[str]:
         """What was kept so when this conversation was last left."""
 
     def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:

@@ -242,7 +242,7 @@ def box(
 
     def text(spans: Iterable[Span]) -> Text:
         # What has no style of its own is named, or a title would take on the colour of the frame.
-        styled = ((piece, _named(name) if isinstance(name, str) else name) for name, piece in spans)
+        styled = ((piece, _named_style(name) if isinstance(name, str) else name) for name, piece in spans)
         return Text.assemble(*styled, no_wrap=True, overflow="ignore", end="")
 
     room = max(1, columns - BOX_MARGIN - 2)  # a piece of rule and a space at either end
@@ -257,14 +257,14 @@ def box(
         subtitle=text([("dim", clip_facts(foot, room))]) if foot else None,
         subtitle_align="left",
         width=columns,
-        border_style=_named(style),
+        border_style=_named_style(style),
     )
     lines = _console().render_lines(drawn, _console().options.update(width=columns))
     return [[(made.meta.get("name", made) if made else "", piece) for piece, made, _ in line] for line in lines]
 
 
 @cache
-def _named(name: str) -> Style:
+def _named_style(name: str) -> Style:
     """A style that only carries one of our names through rich; the theme says later what it looks like."""
     return Style(meta={"name": name})
 

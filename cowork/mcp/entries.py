@@ -139,16 +139,16 @@ def fill(entry: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
             return found.group()
         return given or default or ""
 
-    def filled(given: Any) -> Any:
+    def fill_value(given: Any) -> Any:
         if isinstance(given, dict):
-            return {str(name): filled(value) for name, value in given.items()}
-        return tuple(map(filled, given)) if isinstance(given, list) else _VARIABLE.sub(value_of, str(given))
+            return {str(name): fill_value(value) for name, value in given.items()}
+        return tuple(map(fill_value, given)) if isinstance(given, list) else _VARIABLE.sub(value_of, str(given))
 
     raw = entry.raw
     texts: Json = {}
     for key in _FILLED:
         if key in raw and not (key == "command" and texts.get("url")):  # a command beside an address is never run
-            texts[key] = filled(raw[key])
+            texts[key] = fill_value(raw[key])
     headers, url = texts.get("headers", {}), texts.get("url", "")
     if bad := [name for name, value in headers.items() if not _HEADER.fullmatch(name + value) or ":" in name]:
         raise UserError(f"MCP server {entry.name}: the header {bad[0][:40]!r} holds characters a header cannot have.")

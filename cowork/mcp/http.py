@@ -79,7 +79,7 @@ class HttpChannel(Channel):
         try:
             if "text/event-stream" in response.headers.get("content-type", ""):
                 return await self._answer_in(response, message["id"])
-            with self._unbroken():
+            with self._convert_errors():
                 body = await response.start_of(protocol.MOST_BYTES + 1)
             if len(body) > protocol.MOST_BYTES:
                 raise McpError(f"sent a message longer than {protocol.MOST_BYTES >> 20} MB")
@@ -176,7 +176,7 @@ class HttpChannel(Channel):
         return McpError(f"{self.host} answered {response.status}")
 
     @contextlib.contextmanager
-    def _unbroken(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         try:
             yield
         except (*NETWORK_ERRORS, ProviderError) as error:
@@ -209,7 +209,7 @@ class HttpChannel(Channel):
     async def _messages(self, response: Response, events: _Events) -> AsyncIterator[Json]:
         data = b"."
         while data:
-            with self._unbroken():
+            with self._convert_errors():
                 data = await response.read()
                 payloads = events.feed(data) if data else events.close()
             for payload in payloads:

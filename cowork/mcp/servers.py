@@ -65,7 +65,7 @@ class Server:
     def tools(self) -> list[Json]:
         return self.known.tools if self.known else []
 
-    async def connected(self) -> McpClient:
+    async def connect(self) -> McpClient:
         """The client, connected by whoever needs it first."""
         if self.state == "off":
             raise McpError("is switched off")
@@ -86,7 +86,7 @@ class Server:
     async def resources(self) -> list[Json]:
         """Its resources and templates of them; asked for again when it says that they changed."""
         if self._resources is None:
-            client = await self.connected()
+            client = await self.connect()
             self._resources = [*await client.resources(), *await client.templates()]
         return self._resources
 
@@ -112,14 +112,14 @@ class Server:
         self.calls += 1
         self.elicits.append(elicit)
         try:
-            client = await self.connected()
+            client = await self.connect()
             try:
                 return await work(client)
             except SessionEnded:
                 if self._client is client:  # else another call was quicker
                     self._client = None
                     self._former.append(client)  # not closed now: others may wait for an answer of it
-                return await work(await self.connected())
+                return await work(await self.connect())
         finally:
             self.elicits.remove(elicit)
             self.seconds += time.monotonic() - started
@@ -193,7 +193,7 @@ class Server:
         for seconds in _BACK_OFF:
             await asyncio.sleep(seconds)
             with contextlib.suppress(McpError):
-                await self.connected()
+                await self.connect()
                 self._ports.notice(f"MCP server {self.name} runs again.", "info")
                 return
         self._ports.notice(f"MCP server {self.name} could not be started again: {self.problem}.", "warning")
@@ -214,7 +214,7 @@ class Servers(dict[str, Server]):
         """Connect those whose tools nobody knows yet, and wait so long; gives those that are late or failed."""
         wanted = [self[name] for name in names if self[name].known is None and self[name].state in ("idle", "starting")]
         if wanted:
-            connecting = asyncio.gather(*(server.connected() for server in wanted), return_exceptions=True)
+            connecting = asyncio.gather(*(server.connect() for server in wanted), return_exceptions=True)
             await asyncio.wait([connecting], timeout=seconds)
         return [server for server in wanted if server.state != "ready"]
 

@@ -160,7 +160,7 @@ class _Case:
             return part
         file = in_workspace(part.argv[0], part.cwd, self.workspace.writable)
         book = self.permits.book
-        if file and rule.pattern and rule in book.of_dialogs and book.changed(file):
+        if file and rule.pattern and rule in book.of_dialogs and book.has_changed(file):
             return replace(part, why=f"{part.argv[0]} changed since it was allowed")
         return replace(part, allowed=rule.tool)
 

@@ -254,7 +254,7 @@ class RuleBook:
             self._save()
         return known
 
-    def changed(self, program: Path) -> bool:
+    def has_changed(self, program: Path) -> bool:
         """Whether a granted program of the workspace is not what it was when it was granted."""
         return self._programs.get(str(program)) != _content(program)
 

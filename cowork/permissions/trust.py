@@ -39,7 +39,7 @@ class Trust:
         """Whether the folder is trusted as it is now."""
         return self._as_trusted(folder) is True
 
-    def changed(self, folder: Path) -> bool:
+    def has_changed(self, folder: Path) -> bool:
         """Whether it was trusted, but its files have changed since."""
         return self._as_trusted(folder) is False
 

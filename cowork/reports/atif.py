@@ -35,7 +35,7 @@ class _AtifWriter(Story):
         metrics = [step["metrics"] for step in steps if "metrics" in step]
         names = ("prompt_tokens", "completion_tokens", "cached_tokens")
         totals = {f"total_{name}": sum(row[name] for row in metrics) for name in names}
-        cost = _known(total_cost_usd=self.spent[path].cost_usd)  # with that of its children
+        cost = _drop_empty(total_cost_usd=self.spent[path].cost_usd)  # with that of its children
         children = self._children.get(path, {})
         return {
             "schema_version": VERSION,
@@ -44,7 +44,7 @@ class _AtifWriter(Story):
             "agent": self._agent(started),
             "steps": steps,
             "final_metrics": {**totals, "total_steps": len(steps), **cost},
-        } | _known(
+        } | _drop_empty(
             notes="" if kept or not started else "The conversation of this agent was not kept.",
             subagent_trajectories=[self.trajectory(child, first) for child, first in children.items()],
         )
@@ -56,13 +56,18 @@ class _AtifWriter(Story):
         extra = {name: getattr(started or about, name) for name in names}
         if started:
             extra["status"] = self.end_of(started.agent)
-        return {"name": "cowork", "version": about.version or "unknown", **_known(model_name=model), "extra": extra}
+        return {
+            "name": "cowork",
+            "version": about.version or "unknown",
+            **_drop_empty(model_name=model),
+            "extra": extra,
+        }
 
     def _step(self, event: Event) -> Json | None:
         match event:
             case PromptAdded():
                 source = "system" if event.source == "system" else "user"  # who else speaks to a model is its user
-                extra = _known(context=event.context, prompt_source=event.source, images=len(event.images) or None)
+                extra = _drop_empty(context=event.context, prompt_source=event.source, images=len(event.images) or None)
                 step: Json = {"source": source, "message": event.text, "extra": extra}
             case ContextCompacted(summary=summary) if summary:
                 extra = {"compaction": event.trigger, "tokens_before": event.tokens_before}
@@ -83,11 +88,11 @@ class _AtifWriter(Story):
                 "prompt_tokens": event.usage.prompt_tokens,
                 "completion_tokens": event.usage.output_tokens,
                 "cached_tokens": event.usage.cache_read_tokens,
-                **_known(cost_usd=event.cost_usd),
+                **_drop_empty(cost_usd=event.cost_usd),
             },
             "llm_call_count": 1,
             "extra": {"stop_reason": event.stop_reason, "duration_ms": event.duration_ms},
-        } | _known(
+        } | _drop_empty(
             model_name=event.model,
             reasoning_content="\n\n".join(b.text for b in event.content if isinstance(b, Thinking) and b.text),
             tool_calls=[{"tool_call_id": c.id, "function_name": c.name, "arguments": c.input} for c in calls],
@@ -99,9 +104,9 @@ class _AtifWriter(Story):
         sent = [path for path, first in self._children.get(agent, {}).items() if first.tool_use_id == call.id]
         refs = [{"trajectory_id": f"{self._session}/{path}", "session_id": self._session} for path in sent]
         out = {"source_call_id": call.id, "content": str(record.get("text", ""))}
-        return {**out, "extra": {"status": record.get("status", "")}, **_known(subagent_trajectory_ref=refs)}
+        return {**out, "extra": {"status": record.get("status", "")}, **_drop_empty(subagent_trajectory_ref=refs)}
 
 
-def _known(**fields: Any) -> Json:
+def _drop_empty(**fields: Any) -> Json:
     """The fields that say something."""
     return {name: value for name, value in fields.items() if value not in (None, "", [])}

@@ -104,7 +104,7 @@ class _MarkdownWriter(Story):
                 case events.ReplyAdded():
                     parts += self._reply(event)
                 case events.ContextCompacted(summary=summary) if summary:
-                    parts.append(_details("Earlier conversation summarised for the model", [_fenced(summary)]))
+                    parts.append(_details("Earlier conversation summarised for the model", [_fence(summary)]))
                 case events.TurnEnded(reason=reason) if reason != "completed":
                     parts.append(f"*Stopped: {_inline(reason)}.*")
         return parts
@@ -116,7 +116,7 @@ class _MarkdownWriter(Story):
                 case Text(text) if text.strip():
                     parts.append(_prose(text))
                 case Thinking(text) if text.strip():
-                    parts.append(_details("Thinking", [_fenced(text)]))
+                    parts.append(_details("Thinking", [_fence(text)]))
                 case Image():
                     parts.append("*[image]*")
                 case ToolUse():
@@ -127,12 +127,12 @@ class _MarkdownWriter(Story):
         ended = self.results.get((agent, call.id), events.ToolEnded())
         argument = next((str(v) for v in call.input.values() if isinstance(v, str)), "")
         outcome = ended.display.get("summary") or ended.record.get("status") or "interrupted"
-        body = [_fenced(json.dumps(call.input, indent=2, ensure_ascii=False, default=str), "json")]
+        body = [_fence(json.dumps(call.input, indent=2, ensure_ascii=False, default=str), "json")]
         body += [self._child(started) for started in self.sent.get((agent, call.id), ())]
         if diff := str(ended.display.get("diff") or ""):
-            body.append(_fenced(diff, "diff"))
+            body.append(_fence(diff, "diff"))
         elif text := str(ended.record.get("text") or ""):
-            body.append(_fenced(text))
+            body.append(_fence(text))
         return _details(f"{call.name}({title_of(argument)}) · {outcome}", body)
 
     def _child(self, started: events.AgentStarted) -> str:
@@ -161,7 +161,7 @@ def _details(title: str, body: Sequence[str]) -> str:
     return "\n\n".join([f"<details>\n<summary>{summary}</summary>", *body, "</details>"])
 
 
-def _fenced(text: str, language: str = "") -> str:
+def _fence(text: str, language: str = "") -> str:
     """Code in a fence longer than any run of backticks in it."""
     text = visible(text)
     fence = "`" * max(3, _longest_run(text) + 1)

@@ -73,8 +73,8 @@ def leave_unwrapped(argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[st
 class FileWatch(Protocol):
     """Has looked at the workspace once, and names the files that differ when it looks again."""
 
-    async def changed(self) -> Sequence[str]: ...
-    def changed_at_once(self) -> Sequence[str]: ...  # nothing where the look would take long
+    async def find_changed(self) -> Sequence[str]: ...
+    def find_changed_at_once(self) -> Sequence[str]: ...  # nothing where the look would take long
 
 
 @dataclass(slots=True)

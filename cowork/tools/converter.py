@@ -91,7 +91,7 @@ def command(function: Callable[..., str], *words: object, seconds: int) -> list[
 
 async def _convert(function: Callable[..., str], *words: object, data: bytes, what: str, seconds: int) -> str:
     argv = command(function, *words, seconds=seconds)
-    child = await spawn.piped(*argv, environ=ENVIRON, stderr=asyncio.subprocess.DEVNULL)
+    child = await spawn.start_piped(*argv, environ=ENVIRON, stderr=asyncio.subprocess.DEVNULL)
     try:
         text, _ = await asyncio.wait_for(child.communicate(data), seconds)
     except TimeoutError as error:

@@ -111,7 +111,7 @@ class ToolSet(Mapping[str, Tool]):
         name, args = tool.carries(call.input) if tool and tool.carries and not call.malformed else ("", {})
         return replace(call, name=name, input=args) if name else call
 
-    def named(self, word: str) -> list[Tool]:
+    def find_matches(self, word: str) -> list[Tool]:
         """The tools a word of a list stands for."""
         return [tool for tool in self.values() if matches(word, tool)]
 

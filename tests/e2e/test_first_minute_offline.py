@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.offline import ask, expected, prepared, questions
+from benchmarks.offline import ask, expected_texts, prepare, questions
 from tests.fakes.command import Command
 
 CALC = (
@@ -48,8 +48,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_sample_of_the_questions_is_answered_with_the_right_place(question: dict[str, Any], work: Path) -> None:
     if question["repo"] != "." and importlib.util.find_spec(question["repo"]) is None:
         pytest.skip(f"{question['repo']} is not installed here")
-    root = prepared(question["repo"], work)
-    if any(place.endswith(":0") for place in expected(question, root)):
+    root = prepare(question["repo"], work)
+    if any(place.endswith(":0") for place in expected_texts(question, root)):
         pytest.skip(f"this version of {question['repo']} has no such place")
     asked = ask(question, root, work / "home")
     assert not asked.missing, asked.answer
@@ -58,7 +58,7 @@ def test_a_sample_of_the_questions_is_answered_with_the_right_place(question: di
 def test_every_place_that_is_expected_of_this_repo_exists(work: Path) -> None:
     """A question whose answer moved away would never be right, or always."""
     own = [q for q in questions() if q["repo"] == "."]
-    lost = [q for q in own for at in expected(q, prepared(".", work)) if at.endswith(":0")]
+    lost = [q for q in own for at in expected_texts(q, prepare(".", work)) if at.endswith(":0")]
     assert lost == []
     assert len(questions()) >= 60
 

@@ -15,10 +15,10 @@ class Changed:
     def __init__(self, *paths: str) -> None:
         self.paths = paths
 
-    async def changed(self) -> Sequence[str]:
+    async def find_changed(self) -> Sequence[str]:
         return self.paths
 
-    def changed_at_once(self) -> Sequence[str]:
+    def find_changed_at_once(self) -> Sequence[str]:
         return self.paths
 
 

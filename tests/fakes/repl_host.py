@@ -114,7 +114,7 @@ class FakeHost:
     def keep_waiting(self, texts: Sequence[str]) -> None:
         self.waiting = list(texts)
 
-    def kept_waiting(self) -> Sequence[str]:
+    def read_waiting(self) -> Sequence[str]:
         return self.waiting
 
     def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:

@@ -53,7 +53,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(stage: Stage, era: st
     server = stage.server(era=era)
     call = asyncio.ensure_future(server.call("slow", {"text": "wait"}, quiet, stage.elicit))
     began = asyncio.Event()
-    client = await server.connected()
+    client = await server.connect()
     call.cancel()
     del began
     heard = asyncio.Event()

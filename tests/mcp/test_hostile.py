@@ -55,7 +55,7 @@ RESULTS = {
 
 async def called(stage: Stage, server: Server) -> ToolRecord:
     """Call its first tool as an agent does."""
-    await server.connected()
+    await server.connect()
     state, workspace = AgentState(stage.folder), Workspace(stage.folder)
     ctx = ToolContext("main", "id", workspace, state, stage.tree, lambda event: None)
     return await tools_of(server)[0](ctx, {"text": "x"})
@@ -65,7 +65,7 @@ async def called(stage: Stage, server: Server) -> ToolRecord:
 async def test_a_server_that_cannot_be_used_says_why(stage: Stage, evil: str) -> None:
     server = stage.server(evil=evil)
     with pytest.raises(McpError, match=NO_START[evil]):
-        await server.connected()
+        await server.connect()
     assert server.state == "failed"
     assert "\n" not in server.problem
 
@@ -73,7 +73,7 @@ async def test_a_server_that_cannot_be_used_says_why(stage: Stage, evil: str) ->
 @pytest.mark.parametrize("evil", STARTS)
 async def test_a_server_that_only_makes_noise_is_used(stage: Stage, evil: str) -> None:
     server = stage.server(evil=evil)
-    await server.connected()
+    await server.connect()
     assert server.state == "ready"
     assert len(server.tools) <= 10_000
     if evil != "handshake of no kind":  # which says it has no tools
@@ -83,7 +83,7 @@ async def test_a_server_that_only_makes_noise_is_used(stage: Stage, evil: str) -
 @pytest.mark.parametrize("evil", [evil for evil in BAD_LISTS if evil != "no list"])
 async def test_a_list_of_bad_tools_leaves_the_good_ones(stage: Stage, evil: str) -> None:
     server = stage.server(evil=evil)
-    await server.connected()
+    await server.connect()
     tools = tools_of(server)
     assert tools
     for tool in tools[:50]:
@@ -134,7 +134,7 @@ async def test_what_a_server_may_not_ask_is_refused_and_a_ping_answered(stage: S
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_facts_of_no_kind_are_none(stage: Stage, era: str) -> None:
     server = stage.server(evil="facts of no kind", era=era)
-    client = await server.connected()
+    client = await server.connect()
     assert (server.state, client.facts.name, client.facts.instructions) == ("ready", "", "")
 
 
@@ -162,12 +162,12 @@ async def test_a_server_that_never_answers_is_given_up(stage: Stage, monkeypatch
     monkeypatch.setattr("cowork.mcp.client.CONNECT_S", 0.3)
     server = stage.server(evil="never answers")
     with pytest.raises(McpError, match=r"did not answer within 0\.3 s"):
-        await server.connected()
+        await server.connect()
 
 
 async def test_a_tool_that_is_gone_says_so(stage: Stage) -> None:
     server = stage.server()
-    await server.connected()
+    await server.connect()
     tool = tools_of(server)[0]
     assert server.known is not None
     server.known.tools.clear()
@@ -179,12 +179,12 @@ async def test_a_program_that_is_not_there_is_named(stage: Stage) -> None:
     server = stage.server()
     server.entry = type(server.entry)("fake", "user", {}, command="no-such-program")
     with pytest.raises(McpError, match="no-such-program is not installed"):
-        await server.connected()
+        await server.connect()
 
 
 async def test_calls_under_way_when_a_server_is_closed_fail_and_do_not_hang(stage: Stage) -> None:
     server = stage.server(evil="silent call")
-    client = await server.connected()
+    client = await server.connect()
     call = asyncio.ensure_future(client.call("echo", {"text": "x"}))
     await asyncio.sleep(0)
     await server.close()

@@ -114,4 +114,4 @@ async def test_memory_remembers(stage: Stage) -> None:
     await text_of(stage, server, "create_entities", entities=[entity])
     assert "wrote programs" in await text_of(stage, server, "search_nodes", query="Ada")
     with pytest.raises(McpError):
-        await (await server.connected()).prompt("no such prompt", {})
+        await (await server.connect()).prompt("no such prompt", {})

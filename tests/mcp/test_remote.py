@@ -103,7 +103,7 @@ async def test_calls_side_by_side_begin_a_forgotten_session_anew_once(tmp_path: 
         cache = ListCache(Path(os.devnull, "none"), {}, lambda path, text: None)
         ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
         one = Server(entry, ports)
-        await one.connected()
+        await one.connect()
         server.sessions += 1
         said = await asyncio.gather(*(one.call("echo", {"text": str(n)}, print, elicit) for n in range(4)))
         assert [result_content(result).text for result in said] == [f"echo: {n}" for n in range(4)]
@@ -117,7 +117,7 @@ async def test_a_call_under_way_when_the_server_is_switched_off_says_so() -> Non
         cache = ListCache(Path(os.devnull, "none"), {}, lambda path, text: None)
         ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
         one, heard = Server(entry, ports), list[str]()
-        waits = asyncio.ensure_future(one.connected())
+        waits = asyncio.ensure_future(one.connect())
         await asyncio.sleep(0)
         await one.switch(on=False)
         with pytest.raises(McpError, match="was stopped"):  # and no cancellation, which would end the turn

@@ -135,7 +135,7 @@ async def test_a_server_that_is_late_is_told_of_and_its_tools_come_later(place: 
     run = await place.play("first", settings={"mcp.wait": 0.0})
     assert place.notices() == ["MCP server fake is still starting; the first request goes without it."]
     assert run.mcp is not None
-    await run.mcp.servers["fake"].connected()
+    await run.mcp.servers["fake"].connect()
     assert "mcp__fake__echo" in run.agent.runner.tools
     assert "mcp__fake__echo" not in [spec.name for spec in run.agent.specs]
 

@@ -47,7 +47,7 @@ async def test_nothing_starts_before_it_is_needed_and_then_once(stage: Stage) ->
 
 async def test_its_lists_are_remembered_for_the_next_start(stage: Stage, tmp_path: Path) -> None:
     first = stage.server(cache=tmp_path / "cache")
-    await first.connected()
+    await first.connect()
     again = stage.server(cache=tmp_path / "cache")
     assert (again.state, [tool["name"] for tool in again.tools][:2]) == ("idle", ["echo", "slow"])
     assert stage.server(cache=tmp_path / "cache", tools=3).known is None, "another entry has a memory of its own"
@@ -74,7 +74,7 @@ async def test_a_crash_fails_its_calls_and_brings_the_server_back(
 
 async def test_a_server_switched_off_says_so_and_comes_back(stage: Stage) -> None:
     server = stage.server()
-    await server.connected()
+    await server.connect()
     await server.switch(on=False)
     with pytest.raises(McpError, match="is switched off"):
         await echo(stage, server, "x")
@@ -92,7 +92,7 @@ async def test_new_tools_are_told_to_the_run(stage: Stage) -> None:
 async def test_closing_ends_a_server_that_will_not_go_and_all_it_started(stage: Stage) -> None:
     stubborn = stage.server(evil="ignores the end")
     parent = stage.server("other", evil="leaves children")
-    await asyncio.gather(stubborn.connected(), parent.connected())
+    await asyncio.gather(stubborn.connect(), parent.connect())
     pids = [int(line.split()[1]) for line in stage.trace().splitlines()]
     below = [child for pid in pids for child in children_of(pid)]
     assert below
@@ -183,7 +183,7 @@ async def test_a_server_in_a_box_writes_only_where_its_entry_says(stage: Stage) 
             assert "started" in (place / "trace").read_text()
         else:
             with pytest.raises(McpError, match="Read-only file system"):
-                await server.connected()
+                await server.connect()
 
 
 async def test_a_box_of_a_server_that_could_not_be_made_is_made_again(stage: Stage) -> None:
@@ -209,7 +209,7 @@ async def test_a_box_of_a_server_that_could_not_be_made_is_made_again(stage: Sta
     assert len(tried) == 3
     failing = 100
     with pytest.raises(McpError, match=r"Can't create file at /usr/gone\.sock"):
-        await boxed().connected()
+        await boxed().connect()
 
 
 async def test_lists_that_nobody_needs_any_more_are_dropped(stage: Stage, tmp_path: Path) -> None:
@@ -217,5 +217,5 @@ async def test_lists_that_nobody_needs_any_more_are_dropped(stage: Stage, tmp_pa
     old.parent.mkdir()
     old.write_text("{}")
     os.utime(old, (0, 0))
-    await stage.server(cache=old.parent).connected()
+    await stage.server(cache=old.parent).connect()
     assert [file.name.partition("-")[0] for file in old.parent.iterdir()] == ["fake"]

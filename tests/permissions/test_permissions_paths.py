@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
 from cowork.core.secret_names import sensitive
-from cowork.core.workspace import Workspace, protected
+from cowork.core.workspace import Workspace, find_protection
 from cowork.permissions import Permissions
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
 from cowork.tools.files.edit import edit, multi_edit, write
@@ -443,7 +443,7 @@ def test_a_protected_write_always_asks_whether_it_exists_or_not(name: str, mode:
 
 @pytest.mark.parametrize("name", FREE)
 def test_an_ordinary_file_is_not_protected(name: str) -> None:
-    assert not protected(Path("/work") / name)
+    assert not find_protection(Path("/work") / name)
 
 
 def test_what_looks_like_a_secret_is_known() -> None:

@@ -73,7 +73,7 @@ def test_a_change_of_what_steers_asks_again(change: str, trust: Trust, repo: Pat
     assert os.system(f"cd {repo} && {change}") == 0
     unreadable = change.startswith("chmod") and os.geteuid() == 0  # root reads it all the same
     assert trust.is_trusted(repo) is unreadable
-    assert trust.changed(repo) is not unreadable
+    assert trust.has_changed(repo) is not unreadable
     if not (repo / ".cowork").is_symlink():
         os.chmod(repo / ".cowork", 0o755)
 
@@ -212,7 +212,7 @@ def test_a_change_behind_a_link_asks_again(before: str, after: str, trust: Trust
     trust.grant(repo)
     assert trust.is_trusted(repo)
     assert os.system(f"cd {repo} && {after}") == 0
-    assert trust.changed(repo)
+    assert trust.has_changed(repo)
 
 
 def test_names_cannot_be_arranged_to_look_like_other_files(repo: Path) -> None:

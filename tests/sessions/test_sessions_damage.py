@@ -267,7 +267,7 @@ def test_the_live_transcript_is_the_resumed_one(tmp_path_factory, history):
             for model in (None, "m1", "m2"):
                 assert resumed.messages(model) == transcript.messages(model)
             assert resumed.open_calls() == transcript.open_calls()
-            assert (resumed.tokens, resumed.uncounted()) == (transcript.tokens, transcript.uncounted())
+            assert (resumed.tokens, resumed.uncounted_blocks()) == (transcript.tokens, transcript.uncounted_blocks())
         assert violations(transcript.messages()) == []
     shutil.rmtree(path.parents[1])
 

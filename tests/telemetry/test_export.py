@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from cowork.core.errors import UserError
-from cowork.telemetry import TelemetryExport, disabled
+from cowork.telemetry import TelemetryExport, is_disabled
 
 COWORK = Path(sys.executable).with_name("cowork")
 SCRIPT = """
@@ -109,7 +109,7 @@ def test_a_collector_gets_the_spans_and_a_command_its_parent(collector, tmp_path
 def test_without_the_setting_nothing_is_sent(collector, tmp_path):
     run(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.server_port}")
     assert (collector.spans, collector.metrics) == ([], [])
-    assert [disabled({"OTEL_SDK_DISABLED": word}) for word in ("TRUE", "false", "")] == [True, False, False]
+    assert [is_disabled({"OTEL_SDK_DISABLED": word}) for word in ("TRUE", "false", "")] == [True, False, False]
 
 
 def test_a_collector_that_is_not_there_changes_neither_answer_nor_output(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from cowork.core.errors import ToolError
 from cowork.core.events import Event
-from cowork.core.ports import ToolRecord, failed
+from cowork.core.ports import ToolRecord, error_record
 from cowork.core.workspace import Workspace
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
@@ -38,7 +38,7 @@ class Agent:
         try:
             record = await tool(self.context(), check(tool.schema, args))
         except ToolError as error:
-            record = failed(error.code, error.text, **error.data)
+            record = error_record(error.code, error.text, **error.data)
         finished = replace(
             record,
             stats={"time_ms": round((time.monotonic() - started) * 1000)} | record.stats,

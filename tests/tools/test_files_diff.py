@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cowork.tools.files.diff import unified
+from cowork.tools.files.diff import unified_diff
 
 
 def apply(old: str, diff: str) -> str:
@@ -43,7 +43,7 @@ TEXT = st.tuples(LINES, st.sampled_from(["", "end", "x"])).map("".join)
 
 @given(TEXT, TEXT)
 def test_a_diff_turns_one_text_into_the_other(old: str, new: str) -> None:
-    diff = unified(old, new, "a", "b")
+    diff = unified_diff(old, new, "a", "b")
     if old == new:
         assert diff.text == ""
         return
@@ -56,7 +56,7 @@ def test_a_diff_turns_one_text_into_the_other(old: str, new: str) -> None:
 @given(LINES, TEXT, TEXT, TEXT)
 def test_a_change_in_the_middle_shows_only_itself(before: str, old: str, new: str, after: str) -> None:
     before, after = "p\n" * 20 + before, after + "\n" + "s\n" * 20
-    diff = unified(before + old + after, before + new + after, "a", "b")
+    diff = unified_diff(before + old + after, before + new + after, "a", "b")
     assert apply(before + old + after, diff.text) == before + new + after if diff.text else old == new
     assert diff.text.count(" p\n") <= 3
     assert diff.text.count(" s\n") <= 3
@@ -65,14 +65,14 @@ def test_a_change_in_the_middle_shows_only_itself(before: str, old: str, new: st
 def test_one_changed_line_in_a_repetitive_file_is_one_line() -> None:
     old = "x\n" * 6000
     new = "x\n" * 3000 + "y\n" + "x\n" * 2999
-    diff = unified(old, new, "a", "b")
+    diff = unified_diff(old, new, "a", "b")
     assert (diff.added, diff.removed) == (1, 1)
     assert diff.text == "--- a\n+++ b\n@@ -2998,7 +2998,7 @@\n x\n x\n x\n-x\n+y\n x\n x\n x\n"
 
 
 def test_a_huge_rewrite_is_bounded_and_counted() -> None:
     started = time.process_time()
-    diff = unified("a\n" * 50_000, "b\n" * 40_000, "a", "b")
+    diff = unified_diff("a\n" * 50_000, "b\n" * 40_000, "a", "b")
     assert time.process_time() - started < 2
     assert (diff.added, diff.removed) == (40_000, 50_000)
     assert diff.text.count("\n") == 401
@@ -80,4 +80,4 @@ def test_a_huge_rewrite_is_bounded_and_counted() -> None:
 
 
 def test_a_long_line_is_cut_in_the_diff() -> None:
-    assert len(unified("a" * 100_000, "b" * 100_000, "a", "b").text) < 1300
+    assert len(unified_diff("a" * 100_000, "b" * 100_000, "a", "b").text) < 1300

@@ -21,7 +21,7 @@ from cowork.core.errors import ToolErrorCode
 from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
 from cowork.core.json_rpc import RpcError
-from cowork.core.ports import ToolRecord, failed
+from cowork.core.ports import ToolRecord, error_record
 from cowork.tools.base import Interrupted, Tool, ToolContext
 from cowork.tools.shell.bash import TIMEOUT_MS, follow, terminal_display
 
@@ -156,7 +156,7 @@ class _Terminal:
                 output = await self._output()
                 await self._ask("release")
         display = self._record(output, {}).display
-        return replace(failed(code, why, display=display), text="\n\n".join(filter(None, (why, output))))
+        return replace(error_record(code, why, display=display), text="\n\n".join(filter(None, (why, output))))
 
     async def _ask(self, what: str) -> Json:
         try:

@@ -260,8 +260,8 @@ class ChatHost:
         if self.run.log:
             self.run.log.keep_waiting(texts)
 
-    def kept_waiting(self) -> Sequence[str]:
-        return self.run.log.kept_waiting() if self.run.log else ()
+    def read_waiting(self) -> Sequence[str]:
+        return self.run.log.read_waiting() if self.run.log else ()
 
     def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:
         stop = self.run.subagents.kill if how == "kill" else self.run.subagents.finish

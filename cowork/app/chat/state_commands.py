@@ -176,7 +176,7 @@ class StateCommands:
         if word == "off":
             return f"{name} is off in this chat."
         try:
-            await server.connected()
+            await server.connect()
         except McpError as error:
             raise UserError(f"{name} {error}.", f"`cowork mcp test {name}` shows more.") from error
         return f"{name} is connected: {len(server.tools)} tools."

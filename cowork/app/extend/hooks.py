@@ -85,7 +85,7 @@ class WithheldTools(Hooks):
             self._bans.append((recipe, agent, is_over))
 
     @contextmanager
-    def withheld(self, recipe: Recipe, agent: str) -> Iterator[None]:
+    def withhold_in_block(self, recipe: Recipe, agent: str) -> Iterator[None]:
         """Refuse what it forbids to an agent in the block."""
         done: list[bool] = []
         self.withhold(recipe, agent, lambda: bool(done))
@@ -129,7 +129,7 @@ def launcher(tree: TreeState, workspace: Workspace) -> Launch:
 
     async def launch(line: str, given: bytes, cwd: Path, environ: Mapping[str, str], seconds: float) -> Launched:
         jobs.prepare(tree)
-        open_tree = unboxed(tree, environ={**tree.environ, **environ})
+        open_tree = without_box(tree, environ={**tree.environ, **environ})
         ctx = ToolContext("main", "", workspace, AgentState(cwd), open_tree, lambda event: None)
         tree.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="program-", dir=tree.scratch, ignore_cleanup_errors=True) as name:
@@ -153,7 +153,7 @@ def launcher(tree: TreeState, workspace: Workspace) -> Launch:
     return launch
 
 
-def unboxed(tree: TreeState, **changes: Any) -> TreeState:
+def without_box(tree: TreeState, **changes: Any) -> TreeState:
     """The same for programs that run with the person's own rights."""
     return replace(tree, wrap=leave_unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: [], **changes)
 

@@ -94,7 +94,7 @@ class Invoker:
         if recipe.model and not recipe.fork:
             agent.provider, _ = model(recipe.model)
         try:
-            with self.withheld.withheld(recipe, agent.path):
+            with self.withheld.withhold_in_block(recipe, agent.path):
                 if recipe.fork:
                     await self._send_out(recipe, prompt, agent)
                     prompt = Prompt(REPORT.format(name=prompt.label), prompt.context, source="system", label="skill")
@@ -155,7 +155,7 @@ class Invoker:
         if ctx.spawn is None:
             raise ToolError("PERMISSION_DENIED", "This skill needs a subagent, and you cannot send out any.")
         model = recipe.model if recipe.model in ("main", "light") else ""
-        with self.withheld.withheld(recipe, agent.path):
+        with self.withheld.withhold_in_block(recipe, agent.path):
             return await ctx.spawn(ctx, TaskOrder(recipe.name, text, recipe.agent or GENERAL_PURPOSE, model))
 
     async def _fill(self, recipe: Recipe, typed: str, runner: Runner, attached: Collection[str] = ()) -> str:

@@ -49,7 +49,7 @@ async def _configured_server(options: RunOptions, environ: Mapping[str, str], na
 async def try_server(options: RunOptions, environ: Mapping[str, str], name: str) -> Json:
     """Connect to a server and say what it has."""
     async with _configured_server(options, environ, name) as server:
-        client = await server.connected()
+        client = await server.connect()
         tools = tools_of(server)
         return {
             "name": name,

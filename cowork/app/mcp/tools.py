@@ -11,7 +11,7 @@ from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ToolError
 from cowork.core.format import plural
 from cowork.core.hygiene import visible, visible_line
-from cowork.core.ports import Ask, Effect, Question, ToolRecord, failed, ok
+from cowork.core.ports import Ask, Effect, Question, ToolRecord, error_record, ok
 from cowork.mcp.content import (
     ServerContent,
     cut_text,
@@ -68,7 +68,7 @@ def _tool(server: Server, definition: Json) -> Tool:
 def _record(server: Server, said: ServerContent) -> ToolRecord:
     data: Json = {"server": server.name} | ({} if said.structured is None else {"structured": said.structured})
     if said.failed:
-        return failed("EXECUTION_ERROR", said.text or "It failed and said nothing.", **data)
+        return error_record("EXECUTION_ERROR", said.text or "It failed and said nothing.", **data)
     lines = said.text.strip().splitlines()
     summary = flat(lines[0]) if len(lines) == 1 else plural(len(lines), "line") if lines else ""
     display = {"kind": "text", "text": said.text, "summary": summary} if summary else None

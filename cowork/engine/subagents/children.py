@@ -91,7 +91,7 @@ class Subagents:
         if order.run_in_background:
             return self._leave_running(child)
         # A parent that waits for its child needs no slot of its own, so nesting cannot block the pool.
-        async with parent.slot.lent():
+        async with parent.slot.lend():
             return await self._finish(child)
 
     # ------------------------------------------------------------ from outside
@@ -139,7 +139,7 @@ class Subagents:
         """Wait for one background child of an agent; False when it has none."""
         mine = [task for task, owner in self._background.items() if owner == path]
         if mine:
-            async with self._agents[path].slot.lent():
+            async with self._agents[path].slot.lend():
                 await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
         return bool(mine)
 

@@ -46,8 +46,8 @@ class Assignment:
 
 def lost_tools(definition: AgentDef, tools: ToolSet) -> tuple[str, ...]:
     """Tools an agent's file names that are not among these; Task aside, which is never meant for children."""
-    lost = (word for word in definition.tools or () if word != "*" and not tools.named(word))
-    return tuple(word for word in lost if not any(tool.family == "delegate" for tool in tools.all.named(word)))
+    lost = (word for word in definition.tools or () if word != "*" and not tools.find_matches(word))
+    return tuple(word for word in lost if not any(tool.family == "delegate" for tool in tools.all.find_matches(word)))
 
 
 class OrderCheck:
@@ -126,12 +126,12 @@ class OrderCheck:
         if allowed is None:
             return tools
         for word in allowed:
-            named = tools.all.named(word)
+            named = tools.all.find_matches(word)
             if named and not self.settings.allow_nesting and all(tool.family == "delegate" for tool in named):
                 raise self.refusal("INVALID_PARAM", f"Tool '{word}' cannot be used by subagents")
             if not named:
                 raise self.refusal("INVALID_PARAM", f"Unknown tool in allowed_tools: {word}")
-        if lacking := [word for word in allowed if not tools.named(word)]:
+        if lacking := [word for word in allowed if not tools.find_matches(word)]:
             raise self._lacks(lacking)
         return tools.only(allowed)
 

@@ -255,7 +255,7 @@ class Repl:
         if fresh:
             self.scene.replay(events)
             waiting = [sent.whole for sent in self.turns.queue]  # typed before the chat began, and said now
-            if left := [text for text in self.host.kept_waiting() if text not in waiting]:
+            if left := [text for text in self.host.read_waiting() if text not in waiting]:
                 self.scene.apply(Notice(f"Typed ahead and not sent: {one_line(' · '.join(left))}"))
                 self._give_back("\n".join(left))
             self.redraw()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cowork.core.errors import ToolError
-from cowork.core.workspace import Workspace, is_closed, protected, start_of
+from cowork.core.workspace import Workspace, find_protection, is_closed, start_of
 
 if TYPE_CHECKING:
     from cowork.permissions.sandbox.box import Sandbox
@@ -92,8 +92,8 @@ def guarded_paths(roots: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 def protected_entries(places: Iterable[Path], gits: Iterable[Path]) -> Iterator[os.DirEntry[str]]:
     """What is protected at the top of these folders, and what steers git in its own."""
     for place in places:
-        yield from (entry for entry in scan(place) if protected(Path(entry.name)))
-        yield from (entry for entry in scan(place / ".config") if protected(Path(".config", entry.name)))
+        yield from (entry for entry in scan(place) if find_protection(Path(entry.name)))
+        yield from (entry for entry in scan(place / ".config") if find_protection(Path(".config", entry.name)))
     for git in gits:
         yield from (entry for entry in scan(git) if entry.name in (*GIT_FILES, *GIT_FOLDERS))
 
@@ -306,7 +306,7 @@ def reasons(
         root = next((root for root in roots if path.is_relative_to(root)), None)
         outside = outside or (root is None and "/" in word)
         parts = path.relative_to(root).parts[:_MOST_PARTS] if root else ()
-        whole = (at for at in range(1, len(parts) + 1) if protected(Path(*parts[:at])))
+        whole = (at for at in range(1, len(parts) + 1) if find_protection(Path(*parts[:at])))
         if at := next(whole, 0):  # as much of it as says what is protected
             kept[str(Path(*parts[: at + (parts[at - 1] == ".git")]))] = None
     if reads and _KEPT.search(output):

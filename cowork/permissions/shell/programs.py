@@ -111,10 +111,10 @@ def words_hint(words: Sequence[str]) -> Part:
     name, rest = program(words[0]), words[1:]
     if list(rest) in (["-v"], ["-version"]) or (1 <= len(rest) <= 2 and {rest[0], rest[-1]} & _TELLS):
         return Part("read")
-    if name in ("npx", "bunx") and rest and "check" in _known().get(rest[0], {}).values():
+    if name in ("npx", "bunx") and rest and "check" in _parse_table().get(rest[0], {}).values():
         return words_hint(rest)  # a project has these installed; where not, the box keeps npx offline
     sub = _subcommand(name, rest)
-    said, known = " ".join(filter(None, (name, sub))), _known().get(name, {})
+    said, known = " ".join(filter(None, (name, sub))), _parse_table().get(name, {})
     next_word = rest[rest.index(sub) + 1 :][:1] if sub in rest else ()
     after = (word if "fix" in word else word.partition(":")[0] for word in next_word)  # lint:css is a lint
     options = (word for word in rest if word.startswith("-"))
@@ -140,7 +140,7 @@ def words_hint(words: Sequence[str]) -> Part:
 
 
 @lru_cache(maxsize=4)
-def _known(table: str = _TABLE) -> dict[str, dict[str, str]]:
+def _parse_table(table: str = _TABLE) -> dict[str, dict[str, str]]:
     """By program and a word of it: the first word of the row."""
     found: dict[str, dict[str, str]] = {}
     for row in table.strip().splitlines():
@@ -196,7 +196,7 @@ def offer(tool: str, argv: Sequence[str], cwd: Path, root: Path) -> str:
     patterns = [shlex.join(words)]
     if name in _TOOLS:
         patterns = [f"{shlex.quote(words[0])}:*"]
-    elif len(words) > 1 and words[1] in (_TOOLS if name in ("npx", "bunx") else _known(_PREFIXES).get(name, ())):
+    elif len(words) > 1 and words[1] in (_TOOLS if name in ("npx", "bunx") else _parse_table(_PREFIXES).get(name, ())):
         length = 3 if words[1] in _NAMED_NEXT and name != "cargo" else 2
         first = words[:length]
         runs_anything = len(first) > 2 and program(first[2]) in INTERPRETERS | SHELLS
@@ -234,13 +234,13 @@ _FILTERS = names("head tail wc nl sort cat grep")  # which may also read a pipe
 def only_reads(command: SimpleCommand, cwd: Path, workspace: Workspace) -> str:
     """Empty when a command of literal words is known to change nothing where no box holds it, else why not."""
     name, words, operands = command.words[0].text, [word.text for word in command.words[1:]], list[str]()
-    if name not in _known(_STRICT):
+    if name not in _parse_table(_STRICT):
         return f"{name} is not one of the commands that run unasked without a sandbox"
     found = shutil.which(name) or ""
     inside = any(Path(os.path.realpath(found)).is_relative_to(root) for root in workspace.writable)
     if found and (inside or not os.path.isabs(found)):  # the workspace brings its own
         return f"{name} would be run from the workspace"
-    ((options, kind),) = _known(_STRICT)[name].items()
+    ((options, kind),) = _parse_table(_STRICT)[name].items()
     if pattern := next((word.text for word in command.words if not word.literal), ""):
         return f"{pattern} is a pattern"
     while words:

@@ -111,7 +111,7 @@ def family_of(path: str) -> str:
 def definition(line: Line, name: str = "", *, ignore_case: bool = False) -> Definition | None:
     """The definition a line holds, of `name` or of anything."""
     family, text = family_of(line.path), line.text
-    for kind, pattern in _compiled(family or "other", name, ignore_case):
+    for kind, pattern in _compile_patterns(family or "other", name, ignore_case):
         found = pattern.match(text)
         if not found or (found["name"] in _NO_NAMES and not _WORD_BEFORE.search(text[: found.start("name")])):
             continue
@@ -125,7 +125,7 @@ def definition(line: Line, name: str = "", *, ignore_case: bool = False) -> Defi
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(family: str, name: str, ignore_case: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _compile_patterns(family: str, name: str, ignore_case: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
     wanted = re.escape(name) if name else r"[A-Za-z_$][\w$]*"
     before = r"(?:export\s+)?(?:(?:const|let|var)\s+|(?:[\w$]+\.)+)"
     rows = [("function", rf"{before}(?P<name>NAME)\s*(?::[^=]+)?=\s*{_LAMBDA}")] if family == "script" else []

@@ -107,7 +107,7 @@ class Repository(NamedTuple):
             return
         for start in range(0, len(digests), _PIPE):
             names = "".join(f"{digest.hex()}\n" for digest in digests[start : start + _PIPE])
-            with spawn.streaming(words, environ=environ, cwd=Path("/"), given=names.encode()) as process:
+            with spawn.start_streaming(words, environ=environ, cwd=Path("/"), given=names.encode()) as process:
                 late = Timer(_TIMEOUT_S, process.kill)  # a pipe in place of an object would hold it up for ever
                 late.start()
                 try:

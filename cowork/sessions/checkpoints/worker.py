@@ -88,10 +88,10 @@ class WorkspaceWatch:
         self._before = await self._look()
         return self
 
-    async def changed(self) -> Sequence[str]:
+    async def find_changed(self) -> Sequence[str]:
         return self._compare(await self._look())
 
-    def changed_at_once(self) -> Sequence[str]:
+    def find_changed_at_once(self) -> Sequence[str]:
         """The same without the event loop, where it takes a moment."""
         control = Control()
         job = self._worker.submit(self._take, control)

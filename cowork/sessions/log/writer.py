@@ -167,7 +167,7 @@ class SessionLog:
             else:
                 (self.folder / WAITING).unlink(missing_ok=True)
 
-    def kept_waiting(self) -> list[str]:
+    def read_waiting(self) -> list[str]:
         """What was kept so; a file that cannot be read holds nothing."""
         try:
             raw = json.loads((self.folder / WAITING).read_bytes())

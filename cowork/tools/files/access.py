@@ -41,16 +41,16 @@ def label(workspace: Workspace, path: Path) -> str:
 
 
 @contextmanager
-def opened(workspace: Workspace, path: Path) -> Iterator[tuple[int, os.stat_result]]:
+def open_file(workspace: Workspace, path: Path) -> Iterator[tuple[int, os.stat_result]]:
     """(descriptor, stat) of a regular file, for reading; a ToolError says why not. Never blocks."""
-    with explained(workspace, path):
+    with explain_errors(workspace, path):
         fd = workspace.open(path, os.O_RDONLY)
     try:
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
             shown = label(workspace, path)
             raise ToolError("IS_DIRECTORY", f"{shown} is a directory. List it with LS, or give a file in it.")
-        with explained(workspace, path):
+        with explain_errors(workspace, path):
             yield fd, status
     finally:
         os.close(fd)
@@ -58,7 +58,7 @@ def opened(workspace: Workspace, path: Path) -> Iterator[tuple[int, os.stat_resu
 
 def snapshot(workspace: Workspace, path: Path) -> FileSnapshot:
     """The whole of a file small enough to edit."""
-    with opened(workspace, path) as (fd, status):
+    with open_file(workspace, path) as (fd, status):
         data = read_up_to(fd, MAX_TEXT + 1)
     if len(data) > MAX_TEXT:
         said = f"{label(workspace, path)} is larger than {MAX_TEXT // 1_000_000} MB, too large to edit here."
@@ -101,7 +101,7 @@ def missing(ctx: ToolContext, path: Path) -> ToolError:
 
 
 @contextmanager
-def explained(workspace: Workspace, path: Path) -> Iterator[None]:
+def explain_errors(workspace: Workspace, path: Path) -> Iterator[None]:
     """Errors of the system as ToolErrors about this path; a missing file stays FileNotFoundError."""
     try:
         yield

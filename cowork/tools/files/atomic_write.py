@@ -13,8 +13,8 @@ from pathlib import Path
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace
 from cowork.tools.base import ToolContext
-from cowork.tools.files.access import FileSnapshot, decode, digest, explained, label, printable, remember, snapshot
-from cowork.tools.files.diff import unified
+from cowork.tools.files.access import FileSnapshot, decode, digest, explain_errors, label, printable, remember, snapshot
+from cowork.tools.files.diff import unified_diff
 
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -28,7 +28,7 @@ def current(ctx: ToolContext, path: Path) -> FileSnapshot:
         said = f"{label(ctx.workspace, path)} exists and you have not read it. Read it first, then repeat the call."
         raise ToolError("CONFLICT", said, reason="not_read")
     if seen != now.hash:
-        raise _changed(ctx, path, now)
+        raise _conflict(ctx, path, now)
     return now
 
 
@@ -39,7 +39,7 @@ def replace(ctx: ToolContext, path: Path, old: FileSnapshot | None, data: bytes)
         raise ToolError("ACCESS_DENIED", f"{label(ctx.workspace, path)} is outside the folders that may be written.")
     ctx.tree.before_write(path)
     try:
-        with explained(ctx.workspace, path), _folders(ctx.workspace, path.parent):
+        with explain_errors(ctx.workspace, path), _folders(ctx.workspace, path.parent):
             _put(ctx, path, old, data)
     except FileNotFoundError as error:
         said = f"{label(ctx.workspace, path)} or its folder went away while it was written. Look again with LS."
@@ -70,7 +70,7 @@ def _put(ctx: ToolContext, path: Path, old: FileSnapshot | None, data: bytes) ->
             if old:
                 now = snapshot(ctx.workspace, path)  # some other program may have written while we did
                 if now.hash != old.hash:
-                    raise _changed(ctx, path, now)
+                    raise _conflict(ctx, path, now)
                 os.replace(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder)
             else:
                 _give_name(temp, leaf, folder)
@@ -141,7 +141,7 @@ def _folders(workspace: Workspace, folder: Path) -> Iterator[None]:
         raise
 
 
-def _changed(ctx: ToolContext, path: Path, now: FileSnapshot) -> ToolError:
+def _conflict(ctx: ToolContext, path: Path, now: FileSnapshot) -> ToolError:
     """CONFLICT with what changed since this agent looked, and who did it when one of us did."""
     shown, key = label(ctx.workspace, path), str(path)
     writer = ctx.tree.writers.get(key, "") if ctx.tree.written.get(key) == now.hash else ""
@@ -151,6 +151,6 @@ def _changed(ctx: ToolContext, path: Path, now: FileSnapshot) -> ToolError:
     before, after = decode(ctx.state.copies.get(key, b"")), decode(now.data)
     diff = ""
     if key in ctx.state.copies and before and after:
-        diff = printable(unified(before.text, after.text, "what you saw", "what is there now", max_lines=60).text)
+        diff = printable(unified_diff(before.text, after.text, "what you saw", "what is there now", max_lines=60).text)
         said = f"{said} What changed:\n{diff}".rstrip() if diff else said
     return ToolError("CONFLICT", said, reason="changed", changed_by=writer if writer != ctx.agent else "", diff=diff)

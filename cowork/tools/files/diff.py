@@ -26,7 +26,7 @@ class Diff:
     removed: int
 
 
-def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int = MAX_LINES) -> Diff:
+def unified_diff(old: str, new: str, old_name: str, new_name: str, *, max_lines: int = MAX_LINES) -> Diff:
     """What turns `old` into `new`, line by line; a change of newlines alone is a change."""
     a, b = _lines(old), _lines(new)
     head, tail = common_ends(a, b)
@@ -51,7 +51,7 @@ def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int 
 
 def as_display(shown: str, before: str, after: str, *, created: bool = False) -> Json:
     """The change of a file as people are shown it, before and after it is made."""
-    diff = unified(before, after, "/dev/null" if created else f"a/{shown}", f"b/{shown}")
+    diff = unified_diff(before, after, "/dev/null" if created else f"a/{shown}", f"b/{shown}")
     counts = {"added": diff.added, "removed": diff.removed, "summary": f"+{diff.added} −{diff.removed}"}
     return {"kind": "diff", "path": shown, "diff": printable(diff.text), **counts}
 

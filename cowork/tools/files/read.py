@@ -97,7 +97,7 @@ async def read(
 
 def _load(workspace: Workspace, path: Path, offset: int, limit: int) -> tuple[int, bytes, bytes | Window | None]:
     """(size, start, all of it when small, else the window of a text); reads no more than is needed."""
-    with access.opened(workspace, path) as (fd, status):
+    with access.open_file(workspace, path) as (fd, status):
         head = access.read_up_to(fd, access.SAMPLE)
         is_text = not media.is_image(head) and not head.startswith(b"%PDF-")
         most = access.MAX_TEXT if is_text else media.MAX_IMAGE if media.is_image(head) else converter.MAX_PDF

@@ -61,7 +61,7 @@ async def glob(
         found.extend(name for name in names if plan.regex.fullmatch(name))
         return True
 
-    def modified(name: str) -> int:
+    def mtime(name: str) -> int:
         try:
             return os.lstat(os.path.join(folder, name)).st_mtime_ns
         except OSError:
@@ -70,7 +70,7 @@ async def glob(
     outcome = await rg.run(["--files", *rg.name_options([plan.name])], "./", folder, take)
     whole = len(found) <= MOST_SORTED
     if whole:
-        found = await asyncio.to_thread(lambda: sorted(sorted(found), key=modified, reverse=True))
+        found = await asyncio.to_thread(lambda: sorted(sorted(found), key=mtime, reverse=True))
     paths, total = list[str](), len(found)
     for name in found:
         if len(paths) >= SHOWN:

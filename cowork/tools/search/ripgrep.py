@@ -166,7 +166,7 @@ async def _start(
     try:
         if not program():
             raise FileNotFoundError
-        return await spawn.piped(program(), *arguments, environ=environ, cwd=cwd, stdin=stdin)
+        return await spawn.start_piped(program(), *arguments, environ=environ, cwd=cwd, stdin=stdin)
     except FileNotFoundError as error:
         raise ToolError("EXECUTION_ERROR", _MISSING) from error
     except OSError as error:

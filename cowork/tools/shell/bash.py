@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.later import later
-from cowork.core.ports import Effect, ToolRecord, failed, ok, partial
+from cowork.core.ports import Effect, ToolRecord, error_record, ok, partial
 from cowork.tools.base import Interrupted, Param, ToolContext, tool, touches_nothing
 
 with later(__name__):
@@ -201,7 +201,7 @@ def _abort_record(command: str, capture: output.Capture) -> ToolRecord:
     capture.settle()
     said = "Interrupted before it finished. Its effects may be partly done."
     if not capture.lines:
-        return failed("ABORTED", said)
+        return error_record("ABORTED", said)
     display = terminal_display(command, capture.tail(_SHOWN_TO_PEOPLE), None, capture.lines, "interrupted")
     text = f"{said} It had printed:\n\n{_text(capture)}"
     return ToolRecord("error", text, error={"code": "ABORTED", "message": said}, display=display)

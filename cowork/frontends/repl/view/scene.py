@@ -142,7 +142,7 @@ class Scene:
                 if key in self.tools:
                     self.tools[key].output = (self.tools[key].output + text)[-_OUTPUT_KEPT:]
             case ToolEnded():
-                self._tool_ended(event)
+                self._end_tool(event)
             case events.TodoUpdated(todos=todos):
                 before, self.todos, self.todos_changed = self.todos, todos, True
                 self.say("todo", lambda columns, theme: notes.todo_change(before, todos, columns))
@@ -188,7 +188,7 @@ class Scene:
         if stream is not None:
             self.say("text", stream.end)
 
-    def _tool_ended(self, event: ToolEnded) -> None:
+    def _end_tool(self, event: ToolEnded) -> None:
         running = self.tools.pop(event.tool_use_id, None)
         is_child = bool((event.record.get("data") or {}).get("subagent_id"))  # one that never started is told here
         if event.display.get("kind") == "todos" or is_child:
