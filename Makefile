@@ -11,16 +11,23 @@ JOBS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))  # tests wait for proce
 export UV_COMPILE_BYTECODE := 1
 export PROMPT
 export PYTHONUTF8 := 1
+unexport PYTHONDONTWRITEBYTECODE  # else every process of the tests compiles them anew
 
-.PHONY: run test contracts unit smoke test-user test-py check coverage bench soak mcp-conformance demo lock clean
+.PHONY: run test compiled contracts unit smoke test-user test-py check coverage bench soak mcp-conformance demo lock clean
 
 run: $(RUN)
 	@if [ -n "$$PROMPT" ]; then exec $(BIN)/cowork run "$$PROMPT"; \
 	elif [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/cowork; \
 	else exec $(BIN)/cowork run --non-interactive "What is in this repo?"; fi
 
-test: check
+test: $(READY)
+	@$(MAKE) --no-print-directory -j2 check compiled
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
+
+# What every process of the tests would otherwise do by itself: the package and the tests as bytecode.
+compiled: $(READY)
+	@$(BIN)/python -m compileall -q cowork
+	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true  # the tests themselves say what is wrong
 
 # The inner loop: the folders whose tests need no sandbox, no terminal and no installed command, without the random loops;
 # under a minute.
