@@ -158,11 +158,11 @@ def find_protection(path: Path) -> str:
 def start_of(path: Path, most: int) -> bytes:
     """The first bytes of a plain file; an OSError for anything else, without waiting for it."""
     if os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/")):
-        raise OSError(f"{path} leads into the system")
+        raise OSError(errno.EINVAL, "leads into the system", str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is not a plain file")
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
         return file.read(most)
 
 

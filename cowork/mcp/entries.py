@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
+from cowork.core.workspace import start_of
 
 Scope = Literal["local", "project", "user", "config", "flag", "agent"]
 STRONGEST: tuple[Scope, ...] = ("flag", "local", "project", "user", "config")  # whole entries, never merged
-_MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # What a project's file may not read, whatever a person says to its server: the keys of our own models.
@@ -75,10 +76,9 @@ class ServerEntry:
 def read_file(path: Path, scope: Scope, folder: Path | None = None) -> tuple[list[ServerEntry], list[str]]:
     """(entries, problems) of a file; `folder` picks what the user's file holds for that folder alone."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MOST_BYTES + 1)
-        if len(raw) > _MOST_BYTES:
-            return [], [f"{path} is larger than {_MOST_BYTES >> 20} MB"]
+        raw = start_of(path, MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            return [], [f"{path} is larger than {MOST_BYTES >> 20} MB"]
         found = json.loads(raw.decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return [], []

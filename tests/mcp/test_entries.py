@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,17 @@ def test_a_broken_file_is_a_problem_and_no_crash(tmp_path: Path, text: str) -> N
     assert entries == []
     assert len(problems) == 1
     assert read_file(tmp_path / "absent", "user") == ([], [])
+
+
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero"])
+def test_a_pipe_or_a_device_is_a_problem_at_once(tmp_path: Path, target: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    file = tmp_path / ".mcp.json"
+    file.symlink_to(target)
+    why = "not a plain file" if target == "pipe" else "leads into the system"
+    assert read_file(file, "project") == ([], [f"{file} cannot be read: {why}"])
+    with pytest.raises(UserError, match=f"cannot be read: {why}"):
+        change_file(file, "here", {"command": "true"})
 
 
 def test_servers_of_other_programs_are_found(tmp_path: Path) -> None:

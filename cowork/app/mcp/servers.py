@@ -20,9 +20,10 @@ from cowork.core.git import project_root
 from cowork.core.hygiene import visible_line
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Ask
+from cowork.core.workspace import start_of
 from cowork.engine.loop import Prompt
 from cowork.mcp.content import cut_text, resource_content
-from cowork.mcp.entries import ServerEntry, entries_of, entry_of, fill, read_file, strongest
+from cowork.mcp.entries import MOST_BYTES, ServerEntry, entries_of, entry_of, fill, read_file, strongest
 from cowork.mcp.protocol import Channel, McpError
 from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
 from cowork.private_files import write_private
@@ -326,15 +327,15 @@ def why_not(name: str, raw: Json, taken: Collection[str]) -> str:
 def change_file(path: Path, name: str, entry: Json | None, folder: Path | None = None) -> bool:
     """Write an entry to a file, or remove it; False when there was none to remove."""
     try:
-        whole = json.loads(path.read_bytes()) if path.exists() else {}
+        whole = json.loads(start_of(path, MOST_BYTES)) if path.exists() else {}
         servers = whole
         for key in ("projects", str(folder), "mcpServers") if folder else ("mcpServers",):
             servers = servers.setdefault(key, {})
         if not isinstance(servers, dict):
             raise ValueError("mcpServers is not an object")
     except (OSError, ValueError, AttributeError) as error:
-        said = "it does not hold objects" if isinstance(error, AttributeError) else error
-        raise UserError(f"{path} cannot be read: {said}.", "Mend it first.") from error
+        known = "it does not hold objects" if isinstance(error, AttributeError) else getattr(error, "strerror", "")
+        raise UserError(f"{path} cannot be read: {known or error}.", "Mend it first.") from error
     if entry is None and name not in servers:
         return False
     if entry is None:
