@@ -16,26 +16,24 @@ class SseParser:
 
     def __init__(self, host: str = "the service") -> None:
         self._host = host
-        self._parts: list[bytes] = []  # of the unfinished event; joined only when a line ends
-        self._size = 0
+        self._held = bytearray()  # the unfinished event
         self._after_cr = False
         self._fresh = True
         self._is_json = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads completed by this read, in order."""
-        chunk = self._with_plain_newlines(chunk)
-        self._parts.append(chunk)
-        self._size += len(chunk)
-        payloads = [] if self._is_json or b"\n" not in chunk else self._take_whole_events()
-        if self._size > _MOST:
+        looked = max(len(self._held) - 1, 0)  # a blank line may come in two reads
+        self._held += self._with_plain_newlines(chunk)
+        payloads = [] if self._is_json or self._held.find(b"\n\n", looked) < 0 else self._take_whole_events()
+        if len(self._held) > _MOST:
             raise broken_stream(self._host, f"one event is longer than {_MOST >> 20} MB")
         return payloads
 
     def close(self) -> list[bytes]:
         """What a stream without a last blank line still holds, or the one JSON object it was."""
         payloads = [] if self._is_json else self.feed(b"\n\n")
-        return [b"".join(self._parts)] if self._is_json else payloads
+        return [bytes(self._held)] if self._is_json else payloads
 
     def data_of(self, event: bytes) -> bytes:
         """The payload of one event."""
@@ -43,15 +41,15 @@ class SseParser:
         return lines[0] if len(lines) == 1 else b"\n".join(lines)
 
     def _take_whole_events(self) -> list[bytes]:
-        whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        whole = bytes(self._held)
         if self._fresh:
             whole = whole.removeprefix(_BOM)
             self._fresh = False
             if whole.lstrip()[:1] == b"{":
-                self._is_json, self._parts = True, [whole]
+                self._is_json, self._held = True, bytearray(whole)
                 return []
         *events, rest = whole.split(b"\n\n")
-        self._parts, self._size = [rest] if rest else [], len(rest)
+        self._held = bytearray(rest)
         return [data for event in events if (data := self.data_of(event))]
 
     def _with_plain_newlines(self, chunk: bytes) -> bytes:

@@ -84,6 +84,20 @@ def test_a_large_event_in_tiny_pieces_takes_linear_time() -> None:
     assert parse(*(stream[i : i + 7] for i in range(0, len(stream), 7))) == [b"x" * size]
 
 
+def test_an_event_of_many_lines_is_put_together_once() -> None:
+    class Counted(SseParser):
+        looks = 0
+
+        def _take_whole_events(self) -> list[bytes]:
+            self.looks += 1
+            return super()._take_whole_events()
+
+    parser = Counted()
+    assert [data for _ in range(1_000) for data in parser.feed(b"data: x\r\n")] == []
+    assert (parser.looks, parser.feed(b"\r"), parser.looks) == (0, [b"\n".join([b"x"] * 1_000)], 1)
+    assert (parser.feed(b"\ndata: {"), parser.close()) == ([], [b"{"])
+
+
 @pytest.mark.parametrize("line", [b"data: x\n", b"data: x"])
 def test_an_event_without_end_is_given_up(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "_MOST", 100)
