@@ -146,6 +146,15 @@ def test_an_id_in_use_cannot_be_created_again(sessions, store, stamp):
         SessionLog.create(sessions, "s1")
 
 
+def test_a_session_that_cannot_begin_leaves_nothing_open(sessions):
+    private_folder(sessions / "a")
+    (sessions / "a/events.jsonl").symlink_to("nowhere")
+    before = os.listdir("/dev/fd")
+    with pytest.raises(OSError):
+        SessionLog.create(sessions, "a")
+    assert (os.listdir("/dev/fd"), os.listdir(sessions)) == (before, [])
+
+
 def test_ids_are_twelve_base32_characters_and_differ():
     ids = {new_id() for _ in range(200)}
     assert len(ids) == 200

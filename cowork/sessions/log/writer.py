@@ -103,10 +103,14 @@ class SessionLog:
         folder = private_folder(sessions) / (session_id or new_id())
         if (folder / LOG).exists():
             raise UserError(f"Session {folder.name} exists already.", f"Use --resume {folder.name} to go on with it.")
+        lock = None
         try:
-            return cls(folder, Lock(private_folder(folder) / LOCK), Loaded(), report, new=True)
+            lock = Lock(private_folder(folder) / LOCK)
+            return cls(folder, lock, Loaded(), report, new=True)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
+            if lock:
+                lock.release()
             raise
 
     @classmethod
