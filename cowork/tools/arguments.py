@@ -27,10 +27,13 @@ Problem = tuple[Place, str]
 
 def check(schema: Json, args: object) -> Json:
     """The arguments as the tool may take them, or INVALID_PARAM that names every problem."""
-    given = _forgive(schema, {} if args is None else args)
-    found = [*problems(schema, given), *_unusable(given, ())]
-    if not found and _foreign(schema):
-        found = [((), problem) for problem in json_schema.validate(schema, given)]
+    try:
+        given = _forgive(schema, {} if args is None else args)
+        found = [*problems(schema, given), *_unusable(given, ())]
+        if not found and _foreign(schema):
+            found = [((), problem) for problem in json_schema.validate(schema, given)]
+    except RecursionError:
+        found = [((), "nested too deeply to check")]
     if found:
         text = "; ".join(_about_parameter(place, message) for place, message in found)
         raise ToolError("INVALID_PARAM", f"Invalid input: {text}", problems=[f"{path(p)}: {m}" for p, m in found])

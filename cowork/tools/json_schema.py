@@ -37,10 +37,13 @@ def schema_problems(schema: object) -> list[str]:
 
 def validate(schema: Json | bool, value: object) -> list[str]:
     """What is wrong with the value, each with its JSON path; nothing is coerced."""
-    if not any("pattern" in table or "patternProperties" in table for _, table in _tables(schema)):
-        return _problems(schema, value)
+    try:
+        if not any("pattern" in table or "patternProperties" in table for _, table in _tables(schema)):
+            return _problems(schema, value)
+        given = json.dumps([schema, value]).encode()
+    except RecursionError:
+        return [_DEEP]
     argv = converter.command(check_apart, seconds=SECONDS)
-    given = json.dumps([schema, value]).encode()
     try:
         done = spawn.run(argv, environ=converter.ENVIRON, seconds=SECONDS, given=given)
         found: list[str] = json.loads(done.stdout)

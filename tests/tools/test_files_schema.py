@@ -254,11 +254,15 @@ def test_a_hostile_schema_ends_with_a_problem(
     assert problem.startswith("$: ")
 
 
-def test_a_schema_nested_without_end_is_refused() -> None:
-    deep: dict[str, Any] = {}
-    for _ in range(5_000):
-        deep = {"items": deep}
-    assert schema_problems(deep) == ["$: nested too deeply to check"]
+@pytest.mark.parametrize("leaf", [{}, {"pattern": "a"}])
+@pytest.mark.parametrize(("levels", "key"), [(600, "not"), (5_000, "not"), (5_000, "items")])
+def test_a_schema_nested_without_end_is_refused(levels: int, key: str, leaf: dict[str, Any]) -> None:
+    deep = leaf
+    for _ in range(levels):
+        deep = {key: deep}
+    assert validate(deep, 1) == schema_problems(deep) == ["$: nested too deeply to check"]
+    with pytest.raises(ToolError, match="nested too deeply to check"):
+        check({"type": "object", "properties": {"a": deep}}, {"a": 1})
 
 
 @pytest.mark.parametrize(
