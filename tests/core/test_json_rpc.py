@@ -52,3 +52,11 @@ async def test_an_id_of_no_kind_is_refused() -> None:
     end = End()
     await end.take({"id": {"a": 1}, "method": "a"}, {"id": [1], "method": "a"}, {"id": True, "method": "a"})
     assert [message["error"]["code"] for message in end.sent] == [INVALID_REQUEST] * 3
+
+
+async def test_parameters_that_are_no_object_are_refused_by_the_id_of_the_request() -> None:
+    end = End()
+    await end.take(*({"id": n, "method": "a", "params": odd} for n, odd in enumerate((5, "x", [1], False))))
+    assert [(message["id"], message["error"]["code"]) for message in end.sent] == [
+        (n, INVALID_REQUEST) for n in range(4)
+    ]
