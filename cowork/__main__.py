@@ -9,8 +9,8 @@ import sys
 
 def main() -> None:
     """Run the command line."""
-    if sys.argv[1:] in (["--version"], ["-V"]):
-        sys.exit(_version())
+    if sys.argv[1:] in (["--version"], ["-V"]) and _print_version():
+        return
     from cowork.core import signals
 
     signals.catch()
@@ -24,14 +24,14 @@ def main() -> None:
         sys.exit(report_stop(sys.argv[1:], stop))
 
 
-def _version() -> int:
+def _print_version() -> bool:
+    """Whether it could be written; the long way tells why not."""
     from cowork import __version__
 
     try:
-        os.write(1, f"cowork {__version__}\n".encode())
-    except OSError:  # nobody reads
-        return 141
-    return 0
+        return os.write(1, f"cowork {__version__}\n".encode()) > 0
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

@@ -107,11 +107,10 @@ def path(everything: bool = option(False, "--all", "Every place cowork uses, a l
     """Print where your settings file is (or would be)."""
     file = paths.config_file(os.environ)
     if not everything:
-        if sys.stdout.isatty():
+        if sys.stdout.isatty() or (str(file).isascii() and str(file).isprintable()):
             print(file)
         else:  # to the byte as it is, for a program
             sys.stdout.buffer.write(os.fsencode(file) + b"\n")
-            sys.stdout.buffer.flush()
         return
     places = {
         "config": file,

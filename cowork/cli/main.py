@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,8 @@ def main(argv: Sequence[str]) -> int:
         return 130
     except OSError as error:
         if error.filename is None:  # no file that a person could mend
+            if code := _flush(0):
+                return code
             raise
         complain(f"{error.filename}: {error.strerror}")
         return 1
@@ -110,6 +113,8 @@ def forget_stdout() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)
+    with contextlib.suppress(OSError):  # of what was lost before
+        sys.stdout.flush()
 
 
 def complain(message: str, hint: str = "") -> None:

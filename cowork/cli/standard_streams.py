@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cowork.core.errors import UserError
@@ -32,15 +33,30 @@ class Harmless(io.TextIOWrapper):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._visible = Visible()
+        self._lost: OSError | None = None
 
     def write(self, text: str, /) -> int:
-        super().write(self._visible.feed(text))
+        with self._note_loss():
+            super().write(self._visible.feed(text))
         return len(text)
 
     def flush(self) -> None:
-        if held := self._visible.end():
-            super().write(held)
-        super().flush()
+        lost, self._lost = self._lost, None
+        with self._note_loss():
+            if held := self._visible.end():
+                super().write(held)
+            super().flush()
+        if lost:
+            raise lost
+
+    @contextlib.contextmanager
+    def _note_loss(self) -> Iterator[None]:
+        """Have the next flush fail too: of a long text nothing is left that would make it."""
+        try:
+            yield
+        except OSError as error:
+            self._lost = error
+            raise
 
 
 def prepare() -> None:

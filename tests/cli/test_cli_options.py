@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,23 @@ def test_output_that_finds_no_room_is_a_failure_in_one_line(place: Any, output: 
         done = subprocess.run(
             [COWORK, *words], cwd=place.folder, stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
         )
+    assert (done.returncode, done.stderr.decode()) == (
+        1,
+        "cowork: stdout could not be written: No space left on device\n",
+    )
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words",
+    ["config path", "config show", "tools --json", "tools", "cost", "--help", "run --help", "--version", "run hi"],
+)
+def test_a_listing_that_finds_no_room_is_told_the_same_way(place: Any, words: str, unbuffered: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [COWORK, *words.split(), *["-q"] * (words == "run hi")], cwd=place.folder, stdout=full,
+            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
     assert (done.returncode, done.stderr.decode()) == (
         1,
         "cowork: stdout could not be written: No space left on device\n",
