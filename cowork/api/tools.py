@@ -14,7 +14,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import Effect, Family, ToolRecord, ok
-from cowork.tools.base import Tool, ToolContext, json_type, schema_of_call
+from cowork.tools.base import Tool, ToolContext, gist, json_type, schema_of_call
 from cowork.tools.json_schema import schema_problems
 
 Function = Callable[..., Any]
@@ -85,12 +85,16 @@ def tool(
 
 
 def _record(value: Any) -> ToolRecord:
-    """What a function returned, as the model is told of it."""
+    """What a function returned, as the model and the person are told of it."""
     if isinstance(value, ToolRecord):
-        return value
-    if value is None:
-        return ok("Done.")
-    return ok(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), value=value)
+        record = value
+    elif value is None:
+        record = ok("Done.")
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        record = ok(text, value=value)
+    told = {} if record.error else {"summary": gist(record.text)}
+    return dataclasses.replace(record, display=told | record.display)
 
 
 def schema_of(kind: Any) -> Json:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
 from cowork.core.blocks import Json
+from cowork.core.format import plural
 from cowork.core.frozen import frozen
 from cowork.core.ports import Ask, BoxName, Effect, Emit, Family, Reply, Request, TaskOrder, ToolRecord
 from cowork.core.workspace import Workspace
@@ -307,6 +308,12 @@ def flat(text: str) -> str:
     """On one line, and not longer than anybody would read."""
     line = " ".join(text[: 4 * LONGEST].split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+def gist(text: str) -> str:
+    """A result in a few words, for the line of its call: the one line it is, or how many."""
+    lines = text.strip().splitlines()
+    return flat(text) if len(lines) == 1 else plural(len(lines), "line") if lines else ""
 
 
 def call_line(args: Mapping[str, Any], cwd: str = "") -> str:

@@ -18,6 +18,7 @@ import pytest
 
 import cowork
 from cowork.core.events import PromptAdded, ReplyAdded, TextDelta, ToolEnded, TurnEnded
+from cowork.core.ports import ToolRecord
 
 Options = Callable[..., dict[str, Any]]
 
@@ -193,6 +194,25 @@ async def test_a_function_is_a_tool(scripted: Options) -> None:
     assert [e.record["text"] for e in ended] == ['{"Ulm": 2020000}', "Finding near main"]
     assert population.schema["required"] == ["city"]
     assert population.description == "How many people live in a city."
+
+
+@cowork.tool(reads=True)
+def lookup(kind: str) -> Any:
+    """Look it up."""
+    if kind == "failed":
+        return ToolRecord("error", "No.", error={"code": "NOT_FOUND", "message": "No."})
+    if kind in ("bare", "own"):
+        return ToolRecord("success", "one\ntwo\n", display={"summary": "as I say"} if kind == "own" else {})
+    return {"line": "All is well.", "none": None}.get(kind, {"count": 3})
+
+
+async def test_what_a_function_gave_is_on_the_line_of_its_call(scripted: Options) -> None:
+    said = {"bare": "2 lines", "own": "as I say", "line": "All is well.", "none": "Done.", "value": '{"count": 3}'}
+    kinds = [*said, "failed"]
+    calls = [{"call": {"lookup": {"kind": kind}}} for kind in kinds]
+    async with cowork.Session(**scripted(*calls, "done", tools=[lookup])) as session:
+        ended = [e.display.get("summary") async for e in session.ask("go") if isinstance(e, ToolEnded)]
+    assert ended == [*said.values(), None]
 
 
 async def test_names_narrow_the_tools_and_functions_stay(scripted: Options) -> None:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ToolError
-from cowork.core.format import plural
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Ask, Effect, Question, ToolRecord, error_record, ok
 from cowork.mcp.content import (
@@ -24,7 +23,7 @@ from cowork.mcp.content import (
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import Elicit, LoginNeeded, McpError
 from cowork.mcp.servers import Server
-from cowork.tools.base import Tool, ToolContext, flat, tool
+from cowork.tools.base import Tool, ToolContext, gist, tool
 
 _MOST_FIELDS = 12  # of a form
 _SKIP = "(leave empty)"
@@ -69,8 +68,7 @@ def _record(server: Server, said: ServerContent) -> ToolRecord:
     data: Json = {"server": server.name} | ({} if said.structured is None else {"structured": said.structured})
     if said.failed:
         return error_record("EXECUTION_ERROR", said.text or "It failed and said nothing.", **data)
-    lines = said.text.strip().splitlines()
-    summary = flat(lines[0]) if len(lines) == 1 else plural(len(lines), "line") if lines else ""
+    summary = gist(said.text)
     display = {"kind": "text", "text": said.text, "summary": summary} if summary else None
     shown = said.text or ("(images only)" if said.images else "(no output)")
     return ok(shown, display=display, images=said.images, **data)
