@@ -240,6 +240,9 @@ def test_a_folder_that_would_steer_is_asked_about_before_its_first_prompt(desk: 
     [
         (lambda agent: agent.new_session(cwd="relative", mcp_servers=[]), "absolute"),
         (lambda agent: agent.new_session(cwd="/no/such/folder", mcp_servers=[]), "not a folder"),
+        (lambda agent: agent.new_session(cwd="/no\0folder", mcp_servers=[]), "absolute"),
+        (lambda agent: agent.list_sessions(cwd="/no\0folder"), "absolute"),
+        (lambda agent: agent.list_sessions(cursor="9" * 5000), "cursor"),
         (lambda agent: agent.prompt(session_id="nobody", prompt=[]), "no session"),
         (lambda agent: agent.load_session(cwd="/", session_id="nobody", mcp_servers=[]), "no session"),
         (lambda agent: agent.ext_method("strange", {}), "no method"),

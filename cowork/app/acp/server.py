@@ -108,9 +108,7 @@ class AcpAgent:
     async def _open(
         self, params: Json, *, session_id: str = "", resume: str = "", replay: bool = False
     ) -> EditorSession:
-        folder = params.get("cwd")
-        if not isinstance(folder, str) or not os.path.isabs(folder):
-            raise RpcError(INVALID_PARAMS, "`cwd` must be an absolute path.")
+        folder = _folder_of(params)
         more = params.get("additionalDirectories") or []
         if not isinstance(more, list):
             raise RpcError(INVALID_PARAMS, "`additionalDirectories` must be a list.")
@@ -118,7 +116,7 @@ class AcpAgent:
             raise RpcError(INVALID_PARAMS, f"Session {resume} is open already.")
         options = replace(
             self._options,
-            cwd=Path(folder),
+            cwd=folder,
             add_dirs=(*self._options.add_dirs, *map(str, more)),
             session_id=session_id,
             resume=resume,
@@ -138,10 +136,10 @@ class AcpAgent:
         return {e.id for e in index.list_sessions(paths.sessions_dir(self._environ), empty=True)}
 
     def _list(self, params: Json) -> Json:
-        folder = params.get("cwd")
-        found = index.list_sessions(paths.sessions_dir(self._environ), Path(folder) if folder else None)
+        folder = _folder_of(params) if params.get("cwd") else None
+        found = index.list_sessions(paths.sessions_dir(self._environ), folder)
         cursor = str(params.get("cursor") or "0")
-        if not cursor.isdecimal():
+        if not cursor.isdecimal() or len(cursor) > 9:
             raise RpcError(INVALID_PARAMS, "`cursor` is not one that was given.")
         start = int(cursor)
 
@@ -159,6 +157,13 @@ class AcpAgent:
         if session is None:
             raise RpcError(NOT_FOUND, f"There is no session {params.get('sessionId')}.")
         return session
+
+
+def _folder_of(params: Json) -> Path:
+    folder = params.get("cwd")
+    if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder:
+        raise RpcError(INVALID_PARAMS, "`cwd` must be an absolute path.")
+    return Path(folder)
 
 
 def _servers_of(given: Any) -> dict[str, Json]:
