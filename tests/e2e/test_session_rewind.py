@@ -97,6 +97,9 @@ def test_what_a_child_and_sed_changed_is_listed_and_restored_to_the_byte(repo: P
 def test_a_file_changed_outside_since_is_not_lost(repo: Path) -> None:
     before = state(repo)
     with chat(repo) as terminal:
+        terminal.type("/diff", "<Enter>")  # which waits until what the turn changed is known
+        terminal.wait_for("by_child.txt")
+        terminal.wait_for(READY)
         (repo / "sed.txt").write_text("mine, by hand\n")
         os.utime(repo / "sed.txt", ns=(1, 1))
         terminal.type("/rewind", "<Enter>")

@@ -316,22 +316,6 @@ def test_a_file_changed_outside_since_is_left_alone_and_the_rest_is_restored(pro
     assert (project / "src/app.py").read_text() == "one\ntwo\nthree\n"
 
 
-def test_a_file_changed_after_the_answer_but_before_the_last_look_is_left_alone(project, points):
-    points(PromptAdded("x", id=1))
-    for act in (write(project / "src/app.py", "mine\n"), sh(project, "echo mine > README.md; echo mine > run.sh")):
-        act(points)
-    with points._worker.using_disk:  # so the look after the turn is still to come
-        points(TurnEnded(id=2))
-        let_it_age(project)
-        (project / "README.md").write_text("the person's\n")
-        (project / "src/app.py").write_text("the person's\n")
-        points(PromptAdded("y", id=3))
-    plan = points.preview(1)
-    assert sorted(s.path for s in plan.conflicts) == ["README.md", "src/app.py"]
-    assert sorted(points.restore(plan).kept) == ["README.md", "src/app.py"]
-    assert (project / "run.sh").read_text() != "mine\n"
-
-
 def test_forced_it_is_restored_and_what_was_there_is_in_the_backup(project, points):
     turn(points, 1, write(project / "src/app.py", "mine\n"), sh(project, "rm run.sh; mkdir run.sh"))
     (project / "src/app.py").write_text("the person's\n")

@@ -30,7 +30,7 @@ _KINDS = {stat.S_IFREG: "f", stat.S_IFLNK: "l", stat.S_IFDIR: "d"}
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 
 Stamp = tuple[int, int, int, int]  # size (-1: too fresh to tell a change by), mtime, ctime, inode
-NO_STAMP: Stamp = (-1, 0, 0, 0)  # equals none
+_NO_STAMP: Stamp = (-1, 0, 0, 0)
 STAT = struct.Struct("<cHqqqQ")  # kind, mode, size (-1: too fresh to tell a change by), mtime, ctime, inode
 DIGEST = 20
 UNKNOWN = bytes(DIGEST)  # of a content that was not read or not kept
@@ -48,7 +48,7 @@ class Node(NamedTuple):
     kind: str  # f, l or d; x for a pipe, socket or device, which is never ours
     mode: int
     content: str = ""
-    stamp: Stamp = NO_STAMP
+    stamp: Stamp = _NO_STAMP
 
 
 def same(a: Node | None, b: Node | None) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cowork.core.events import Event, PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
-from cowork.sessions.checkpoints.entries import NO_STAMP, Node, Snapshot, look, read_bytes, same, targets
+from cowork.sessions.checkpoints.entries import Node, Snapshot, look, read_bytes, same, targets
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, apply, make_plan, touched_since
 from cowork.sessions.checkpoints.scan import TICK_NS, Control, Moment, Scanner, TooManyFiles
 from cowork.sessions.checkpoints.store import Change, Contents, Journal, OpenTurn, without
@@ -49,7 +49,6 @@ class _Turn(OpenTurn):
     job: Future[None] | None = None
     control: Control = field(default_factory=Control)
     looked: Moment | None = None
-    ended: Moment | None = None
 
     def since(self) -> int:
         """The earliest time, in ns, that what came after its snapshot can show."""
@@ -274,7 +273,6 @@ class Checkpoints:
                 self._unfinished.remove(turn)
                 return False
             turn.control.enough = True
-            turn.ended = self._moment()
             if turn.job or turn.before or self._worker.busy:
                 self._worker.submit(lambda control: self._finish(turn, control), Control())
             else:
@@ -338,11 +336,6 @@ class Checkpoints:
             written = {path: node for one in reversed(later) for path, node in one.touched.items()}
         for path in pairs.keys() & written.keys():  # the next turn has begun to write
             pairs[path] = (pairs[path][0], written[path])
-        if turn.ended and not any(one.job or one.touched for one in later):
-            until = turn.ended.latest(turn.looked)
-            for path, (first, last) in pairs.items():
-                if last and last.kind != "d" and last.stamp[2] > until:  # somebody else was quicker than this look
-                    pairs[path] = (first, last._replace(content="", stamp=NO_STAMP))
         return {path: pair for path, pair in sorted(pairs.items()) if not same(*pair)}
 
     # ---------------------------------------------------------------- what is said

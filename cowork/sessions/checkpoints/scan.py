@@ -58,10 +58,6 @@ class Moment:
         """The earliest time, in ns, that a file touched since can show."""
         return min(self.at, self._wall() - (time.monotonic_ns() - self._tick))
 
-    def latest(self, since: Moment | None) -> int:
-        """The latest time, in ns, that a file touched between then and now can show."""
-        return max(self.at, since.at + self._tick - since._tick) if since else self.at
-
 
 class ScanStopped(Exception):
     """Nobody waits for the scan any more."""
