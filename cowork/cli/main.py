@@ -48,8 +48,9 @@ def main(argv: Sequence[str]) -> int:
         return 130
     except OSError as error:
         if error.filename is None:  # no file that a person could mend
-            if code := _flush(0):
-                return code
+            with contextlib.suppress(BrokenPipeError):
+                if code := _flush(0):
+                    return code
             raise
         complain(f"{error.filename}: {error.strerror}")
         return 1
@@ -77,6 +78,8 @@ def report_stop(argv: Sequence[str], stop: Stopped) -> int:
     except BrokenPipeError:
         forget_stdout()
         return 141
+    except OSError:
+        return _flush(stop.exit_code)
 
 
 def _tell_programs(argv: Sequence[str], reason: str, message: str) -> None:

@@ -55,7 +55,8 @@ class Harmless(io.TextIOWrapper):
         try:
             yield
         except OSError as error:
-            self._lost = error
+            if not isinstance(error, BlockingIOError):  # a full pipe that may be tried again
+                self._lost = error
             raise
 
 

@@ -66,7 +66,7 @@ async def standard_streams(limit: int) -> AsyncIterator[tuple[asyncio.StreamRead
     reader, out = asyncio.StreamReader(limit=limit), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # nothing else may get between the messages
     try:
-        if stat.S_ISCHR(os.fstat(0).st_mode):  # asyncio would take it and stumble later
+        if stat.S_ISCHR(os.fstat(0).st_mode) and not os.isatty(0):  # asyncio would take it and stumble later
             raise ValueError
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         transport, protocol = await loop.connect_write_pipe(lambda: _Answers(reader), out)

@@ -157,11 +157,10 @@ def find_protection(path: Path) -> str:
 
 def start_of(path: Path, most: int) -> bytes:
     """The first bytes of a plain file; an OSError for anything else, without waiting for it."""
-    if os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/")):
+    if (real := os.path.realpath(path)).startswith(("/proc/", "/sys/", "/dev/")) and not real.startswith("/dev/shm/"):
         raise OSError(errno.EINVAL, "leads into the system", str(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a plain file", str(path))
         return file.read(most)
 

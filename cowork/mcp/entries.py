@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -73,13 +74,18 @@ class ServerEntry:
         return " ".join([str(self.raw.get("command", "")), *map(str, self.raw.get("args", ()))])
 
 
+def load_json(path: Path) -> Any:
+    """What a file of servers holds; an OSError where it is no plain file, or too large to be one."""
+    raw = start_of(path, MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {MOST_BYTES >> 20} MB", str(path))
+    return json.loads(raw.decode("utf-8-sig"))
+
+
 def read_file(path: Path, scope: Scope, folder: Path | None = None) -> tuple[list[ServerEntry], list[str]]:
     """(entries, problems) of a file; `folder` picks what the user's file holds for that folder alone."""
     try:
-        raw = start_of(path, MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            return [], [f"{path} is larger than {MOST_BYTES >> 20} MB"]
-        found = json.loads(raw.decode("utf-8-sig"))
+        found = load_json(path)
     except (FileNotFoundError, NotADirectoryError):
         return [], []
     except OSError as error:

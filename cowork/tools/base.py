@@ -313,7 +313,7 @@ def flat(text: str) -> str:
 def gist(text: str) -> str:
     """A result in a few words, for the line of its call: the one line it is, or how many."""
     lines = text.strip().splitlines()
-    return flat(text) if len(lines) == 1 else plural(len(lines), "line") if lines else ""
+    return flat(lines[0]) if len(lines) == 1 else plural(len(lines), "line") if lines else ""
 
 
 def call_line(args: Mapping[str, Any], cwd: str = "") -> str:

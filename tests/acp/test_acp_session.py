@@ -12,7 +12,7 @@ import acp
 import pytest
 from acp import schema
 
-from cowork.app.acp.server import AcpAgent
+from cowork.app.acp.server import AcpAgent, _folder_of
 from cowork.config.run_options import RunOptions
 from cowork.core.json_rpc import RpcError
 from tests.acp.editor import Desk
@@ -255,6 +255,12 @@ def test_what_cannot_be_done_is_said(desk: Desk, ask: Any, words: str) -> None:
                 await ask(editor.agent)
 
     play(story())
+
+
+@pytest.mark.parametrize("folder", [None, 5, [], "", "relative", "/no\0folder", "/no\ud800folder"])
+def test_a_folder_that_cannot_be_is_refused(folder: Any) -> None:
+    with pytest.raises(RpcError, match="absolute"):
+        _folder_of({"cwd": folder})
 
 
 def test_a_failing_service_is_an_error_answer(desk: Desk) -> None:

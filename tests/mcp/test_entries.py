@@ -97,15 +97,26 @@ def test_a_broken_file_is_a_problem_and_no_crash(tmp_path: Path, text: str) -> N
     assert read_file(tmp_path / "absent", "user") == ([], [])
 
 
-@pytest.mark.parametrize("target", ["pipe", "/dev/zero"])
-def test_a_pipe_or_a_device_is_a_problem_at_once(tmp_path: Path, target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("pipe", "not a plain file"),
+        ("/dev/zero", "leads into the system"),
+        ("folder", "Is a directory"),
+        ("large", "larger than 1 MB"),
+    ],
+)
+def test_what_is_no_plain_file_is_a_problem_at_once(tmp_path: Path, target: str, why: str) -> None:
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "large").write_text('{"a": "' + "x" * (1 << 20) + '"}')
     file = tmp_path / ".mcp.json"
     file.symlink_to(target)
-    why = "not a plain file" if target == "pipe" else "leads into the system"
+    opened = len(os.listdir("/proc/self/fd"))
     assert read_file(file, "project") == ([], [f"{file} cannot be read: {why}"])
     with pytest.raises(UserError, match=f"cannot be read: {why}"):
         change_file(file, "here", {"command": "true"})
+    assert len(os.listdir("/proc/self/fd")) == opened
 
 
 def test_servers_of_other_programs_are_found(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from cowork.permissions import Permissions
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.carriers import Temporary, profile
-from cowork.permissions.sandbox.masks import WorkspaceSecrets, sockets
+from cowork.permissions.sandbox.masks import WorkspaceSecrets, sockets, toolchains
 from cowork.permissions.sandbox.watch import guarded_paths
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS
@@ -607,3 +607,10 @@ def test_a_private_key_behind_a_long_list_of_certificates_is_masked(tmp_path: Pa
 def test_a_git_that_is_a_link_to_itself_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / ".git").symlink_to(".git")
     assert guarded_paths([tmp_path]) == ([], [])
+
+
+def test_where_path_leads_in_a_home_is_shown_however_it_is_spelled(tmp_path: Path) -> None:
+    for name in ("tool/bin", "bin", "other/bin", ".cargo/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    path = f"{tmp_path}//tool/./bin/:{tmp_path}/.cargo/bin:{tmp_path}:/usr/bin::relative"
+    assert toolchains(tmp_path, path) == [tmp_path / name for name in (".cargo", "bin", "tool")]

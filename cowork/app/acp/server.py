@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -160,10 +161,11 @@ class AcpAgent:
 
 
 def _folder_of(params: Json) -> Path:
-    folder = params.get("cwd")
-    if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder:
-        raise RpcError(INVALID_PARAMS, "`cwd` must be an absolute path.")
-    return Path(folder)
+    folder: Any = params.get("cwd")
+    with suppress(TypeError, UnicodeEncodeError):
+        if os.path.isabs(os.fsencode(folder)) and "\0" not in folder:
+            return Path(folder)
+    raise RpcError(INVALID_PARAMS, "`cwd` must be an absolute path.")
 
 
 def _servers_of(given: Any) -> dict[str, Json]:

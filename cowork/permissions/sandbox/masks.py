@@ -81,9 +81,9 @@ def other_homes(home: Path, kept: Sequence[Path]) -> list[Path]:
 def toolchains(home: Path, path: str) -> list[Path]:
     """What of a home folder the read box shows: what programs need, and where PATH leads."""
     wanted = dict.fromkeys(f"{home}/{name}" for name in _TOOLCHAINS.split())
-    for place in (Path(one) for one in path.split(os.pathsep) if one.startswith(f"{home}/")):
-        if place != home:
-            wanted[str(place.parent if place.parent != home else place)] = None
+    for place in map(os.path.normpath, path.split(os.pathsep)):
+        if place.startswith(f"{home}/"):
+            wanted[place if os.path.dirname(place) == str(home) else os.path.dirname(place)] = None
     there = [place for place in wanted if os.path.exists(place)]
     return [Path(place) for place in there if not any(place.startswith(f"{other}/") for other in there)]
 
