@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -41,6 +43,11 @@ class ToolSpec:
     name: str
     description: str
     schema: Json
+
+    @cached_property
+    def size(self) -> int:
+        """About the characters it takes in every request."""
+        return len(self.name) + len(self.description) + len(json.dumps(self.schema))
 
 
 @frozen

@@ -209,7 +209,7 @@ def weigh(agent: Agent) -> tuple[int, float]:
 def estimate(agent: Agent, transcript: Transcript | None = None) -> int:
     """Tokens the next request would take, roughly: bytes by four."""
     messages = (transcript or agent.transcript).messages(agent.provider.model)
-    fixed = len(agent.system) + sum(len(s.description) + len(json.dumps(s.schema)) for s in agent.specs)
+    fixed = len(agent.system) + sum(spec.size for spec in agent.specs)
     return fixed // CHARS_A_TOKEN + estimate_tokens(*messages)
 
 

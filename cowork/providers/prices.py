@@ -133,7 +133,7 @@ def fill_usage(usage: Usage, request: Request, content: Iterable[Block] = ()) ->
 
 def request_tokens(request: Request) -> int:
     """About what a request counts, roughly as the wire would carry it."""
-    tools = sum(len(t.name) + len(t.description) + len(json.dumps(t.schema)) for t in request.tools)
+    tools = sum(tool.size for tool in request.tools)
     messages = sum(_chars(block) for message in request.messages for block in message.content)
     return -(-(len(request.system) + tools + messages) // _CHARS_A_TOKEN)
 
