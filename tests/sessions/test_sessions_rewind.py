@@ -265,6 +265,7 @@ actions = st.tuples(
 
 @pytest.mark.soak
 @example([], [[("create", "a", "a"), ("write", "a", "a"), ("move", "a", "b")]], [0], False, False)
+@example([], [[("create", "d/b", "a"), ("write", "d/b", "a"), ("move", "d/b", "a")]], [0], False, False)
 @settings(max_examples=1000 if SOAK else 40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     start=st.lists(actions, max_size=8),

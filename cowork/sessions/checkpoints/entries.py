@@ -259,9 +259,11 @@ class Snapshot:
         return row.node() if row else None
 
     def lacks(self, path: str) -> bool:
-        """Whether nothing was at the path, for sure: its folder was listed, and what is ignored there is known."""
+        """Whether nothing was at the path, for sure: its folder was listed or not there, and nothing hides it."""
         folder, slash, _ = path.rpartition("/")
-        return folder + slash in self.tables and self.get(path) is None and not self.hides(path)
+        if folder + slash in self.tables:
+            return self.get(path) is None and not self.hides(path)
+        return bool(folder) and self.lacks(folder)
 
     def hides(self, path: str) -> bool:
         """Whether the path was left out, or could have been there without being seen, because git ignores it."""
