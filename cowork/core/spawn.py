@@ -76,7 +76,7 @@ def shell_on(
     """Start a shell command in a session of its own, on a terminal by its name; `place` gets the folder it ends in."""
     shell = shutil.which("bash") or "/bin/sh"
     # Opening a terminal in a new session makes it that session's own.
-    script = 'exec <"$1" >"$1" 2>&1; trap "pwd -P >"$COWORK_PLACE"" EXIT; eval "$2"'
+    script = """exec <"$1" >"$1" 2>&1; trap 'pwd -P >"$COWORK_PLACE"' EXIT; eval "$2" """
     argv = [shell, "-c", script, shell, terminal, command]
     return _apart(argv, env={**environ, "COWORK_PLACE": str(place)}, cwd=cwd)
 
