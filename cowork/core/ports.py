@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -47,6 +46,8 @@ class ToolSpec:
     @cached_property
     def size(self) -> int:
         """About the characters it takes in every request."""
+        import json  # settings are read without it
+
         return len(self.name) + len(self.description) + len(json.dumps(self.schema))
 
 
