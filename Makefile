@@ -86,9 +86,9 @@ lock:
 
 define install
 	@echo "Setting up $(VENV) $(2)" >&2
-	@command -v uv >/dev/null 2>&1 \
-	  && { [ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) $(VENV); uv pip install -q --python $(BIN)/python -c $(LOCK) -e '$(1)'; } \
-	  || { [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check -c $(LOCK) -e '$(1)'; }
+	@if command -v uv >/dev/null 2>&1; \
+	  then { [ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) $(VENV); } && uv pip install -q --python $(BIN)/python -c $(LOCK) -e '$(1)'; \
+	  else { [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && $(BIN)/python -m pip install -q --disable-pip-version-check -c $(LOCK) -e '$(1)'; fi
 	@$(BIN)/python -m compileall -q cowork  # so that the first start is as quick as the next
 	@touch $(RUN)
 endef

@@ -19,7 +19,7 @@ from cowork.core.workspace import start_of
 
 Scope = Literal["local", "project", "user", "config", "flag", "agent"]
 STRONGEST: tuple[Scope, ...] = ("flag", "local", "project", "user", "config")  # whole entries, never merged
-MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # What a project's file may not read, whatever a person says to its server: the keys of our own models.
@@ -76,9 +76,9 @@ class ServerEntry:
 
 def load_json(path: Path) -> Any:
     """What a file of servers holds; an OSError where it is no plain file, or too large to be one."""
-    raw = start_of(path, MOST_BYTES + 1)
-    if len(raw) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"larger than {MOST_BYTES >> 20} MB", str(path))
+    raw = start_of(path, _MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {_MOST_BYTES >> 20} MB", str(path))
     return json.loads(raw.decode("utf-8-sig"))
 
 
