@@ -27,8 +27,9 @@ from cowork.frontends.repl.input.dialogs import Dialog, dialog_lines
 from cowork.frontends.repl.input.picker import Picking, picker_lines
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.frame import _inline
-from cowork.frontends.repl.view.notes import banner_lines, context_lines, status_line
+from cowork.frontends.repl.view.notes import banner_lines, context_lines
 from cowork.frontends.repl.view.panels import ChildState, ended_line, new_child, panels_lines
+from cowork.frontends.repl.view.status_line import status_line
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.tool_lines import changes_lines, diff_lines, finished_lines
 from cowork.frontends.styled import Line, Theme, line_width, plain

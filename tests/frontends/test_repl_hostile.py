@@ -31,6 +31,7 @@ from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange,
 from cowork.frontends.repl.input import completion, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
 from cowork.frontends.repl.view import frame, notes, panels, scene, tool_lines
+from cowork.frontends.repl.view.status_line import status_line
 from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines
 from cowork.frontends.repl.view.viewer import Viewer, tree
 from cowork.frontends.styled import Kind, Line, Theme
@@ -212,7 +213,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "scene.Scene.take": lambda t: played(t).take(80, THEME),
     "stream.markdown_lines": lambda t: markdown_lines(f"# {t}\n\n- {t}\n\n| {t} |\n|---|\n| {t} |\n", 80, THEME),
     "notes.banner_lines": lambda t: notes.banner_lines(shown(t), 80),
-    "notes.status_line": lambda t: [notes.status_line(shown(t), 200)],
+    "status_line.status_line": lambda t: [status_line(shown(t), 200)],
     "stream.MarkdownStream": streamed,
     "tool_lines.finished_lines": lambda t: [
         line for name in ("Read", "Edit", "Bash", "Grep", "Glob", t) for state in ("success", "error", "partial")

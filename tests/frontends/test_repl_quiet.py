@@ -12,8 +12,9 @@ from cowork.frontends.dialog_choices import choices_of
 from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialogs import what_lines
 from cowork.frontends.repl.view.frame import live_lines
-from cowork.frontends.repl.view.notes import banner_lines, note_lines, status_line, todo_change
+from cowork.frontends.repl.view.notes import banner_lines, note_lines, todo_change
 from cowork.frontends.repl.view.scene import Scene
+from cowork.frontends.repl.view.status_line import status_line
 from cowork.frontends.repl.view.tool_lines import finished_lines
 from cowork.frontends.styled import Line, Theme, bar, box, plain
 from tests.fakes.calls import started

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from cowork import __version__, prompts
 from cowork.app.attachments import attach
 from cowork.app.build import build
+from cowork.app.chat.custom_status_line import changes_line, open_custom_status_line
 from cowork.app.chat.own_command import own_shell
-from cowork.app.chat.status_line import changes_line, open_status_line
 from cowork.app.project import Additions
 from cowork.app.resume import begin
 from cowork.app.run import Run, nobody, wait_for
@@ -30,7 +30,7 @@ from cowork.core.hooks import EndReason
 from cowork.core.later import later
 from cowork.core.ports import MODES, Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
-from cowork.extensions.status_line import StatusLine
+from cowork.extensions.custom_status_line import CustomStatusLine
 from cowork.frontends.host import Command, Status
 from cowork.sessions.index import Summary
 from cowork.tools.ask import exit_plan
@@ -71,7 +71,7 @@ class ChatHost:
         self._task: asyncio.Task[Any] | None = None
         self._paid: float | None = 0.0  # what this session had cost when it was taken up
         self._commands: Sequence[Command] = ()
-        self._line: StatusLine | None = None
+        self._line: CustomStatusLine | None = None
         self._look_at = 0.0  # when files are to be looked at again
         self.busy_with: Callable[[], str] = str  # says what a command of the chat waits for
         self._told_mode = ""  # the mode in force when something was last said to the model
@@ -99,7 +99,7 @@ class ChatHost:
             self._sink(event)
         if self._line:
             self._line.stop()
-        self._line = open_status_line(self.run, self._sink, lambda: self.status().cost_usd)
+        self._line = open_custom_status_line(self.run, self._sink, lambda: self.status().cost_usd)
         begin(self.run, mode, cleared=cleared)
 
     async def reopen(self, options: RunOptions, *, seen: bool = False, why: EndReason = "other") -> None:

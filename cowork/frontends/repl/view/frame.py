@@ -16,6 +16,7 @@ from cowork.frontends.repl.painter import Frame, count_rows
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene
+from cowork.frontends.repl.view.status_line import status_line
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.tool_lines import output_lines, running_line
 from cowork.frontends.styled import WIDEST, Line, Theme, clip, clip_line, clip_start, limit_rows, spinner
@@ -83,7 +84,7 @@ def _inline(repl: Repl, columns: int, rows: int, box_width: int, *, framed: bool
 def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Line], tuple[int, int] | None]:
     """Dialog or input, and the status line; and where in them the cursor stands."""
     panels, dialogs, picking = repl.scene.panels, repl.dialogs, repl.picker.current
-    status = notes.status_line(
+    status = status_line(
         repl.host.status(), min(columns, WIDEST + 1), queued=len(repl.turns.queue), children=len(panels),
         asking=sum(bool(child.asking) for child in panels.values()), hint=_hint(repl),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from cowork.app.run import Run
 from cowork.core import events
 from cowork.core.blocks import Json
 from cowork.core.ports import Emit
-from cowork.extensions.status_line import StatusLine
+from cowork.extensions.custom_status_line import CustomStatusLine
 from cowork.frontends.host import StatusLines
 
 _TELLING = (
@@ -20,12 +20,12 @@ _TELLING = (
 )
 
 
-def open_status_line(run: Run, show: Emit, cost: Callable[[], float | None]) -> StatusLine | None:
+def open_custom_status_line(run: Run, show: Emit, cost: Callable[[], float | None]) -> CustomStatusLine | None:
     """The line of one conversation; None where the settings name no program and no template."""
     ui = run.config.ui
     if not (ui.statusline or ui.statusline_command or ui.subagent_statusline_command):
         return None
-    return StatusLine(
+    return CustomStatusLine(
         launcher(run.tree, run.permissions.workspace),
         lambda: _state(run, cost()),
         lambda rows: show(StatusLines(rows)),

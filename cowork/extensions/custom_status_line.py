@@ -19,7 +19,7 @@ MOST_CHARS = 500
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
-class StatusLine:
+class CustomStatusLine:
     """Keeps the line up to date: soon after a change, one program at a time, the newest state wins."""
 
     def __init__(

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cowork.extensions.custom_status_line import CustomStatusLine, fill, first_line, rows_of
 from cowork.extensions.hooks import Launched
-from cowork.extensions.status_line import StatusLine, fill, first_line, rows_of
 from cowork.frontends.host import Status
-from cowork.frontends.repl.view.notes import status_line
+from cowork.frontends.repl.view.status_line import status_line
 from tests.e2e.test_slash_commands import chat
 
 STATE: dict[str, Any] = {
@@ -55,7 +55,7 @@ async def test_a_burst_is_one_run_and_a_newer_state_ends_an_older_run() -> None:
         shown.append(f"{line.text} {dict(rows)}")
         told.set()
 
-    line = StatusLine(launch, lambda: STATE, show, Path("/"), command="main", subagent_command="rows")
+    line = CustomStatusLine(launch, lambda: STATE, show, Path("/"), command="main", subagent_command="rows")
     for _ in range(5):
         line.poke()
     line._start()  # the debounce is over
