@@ -155,7 +155,7 @@ def _workspace(place: Project, log: SessionLog | None, past: Sequence[Event], sc
     added = [Path(folder).expanduser() for folder in place.config.permissions.add_dirs]
     own = (paths.config_dir(place.environ), paths.state_dir(place.environ))
     workspace = Workspace(place.root, added, readable=[scratch, *earlier], own=own)
-    workspace.lend(r.folder for r in place.invoker.extensions.recipes.values() if r.kind == "skill")
+    workspace.lend(s.folder for s in place.invoker.extensions.skills.values() if s.kind == "skill")
     return workspace
 
 

@@ -192,17 +192,17 @@ def _facts(agent: AgentDef) -> dict[str, Any]:
 def _details(found: Extensions, listed: Listed) -> list[str]:
     facts = [f"{listed.kind} {listed.name}", f"from: {listed.origin}, {paths.short(listed.path, os.environ)}"]
     text = ""
-    if recipe := found.recipes.get(listed.name) if listed.kind in ("skill", "command") else None:
-        callers = ((f"you (/{recipe.name})", recipe.for_people), ("the model", recipe.for_model))
+    if skill := found.skills.get(listed.name) if listed.kind in ("skill", "command") else None:
+        callers = ((f"you (/{skill.name})", skill.for_people), ("the model", skill.for_model))
         facts.append(f"called by: {' and '.join(who for who, may in callers if may) or 'nobody'}")
         more = {
-            "arguments": recipe.hint or " ".join(recipe.arguments),
-            "model": recipe.model,
-            "runs in": f"a child ({recipe.agent or 'general-purpose'})" if recipe.fork else "",
-            "asks for": ", ".join(recipe.allowed_tools),
+            "arguments": skill.hint or " ".join(skill.arguments),
+            "model": skill.model,
+            "runs in": f"a child ({skill.agent or 'general-purpose'})" if skill.fork else "",
+            "asks for": ", ".join(skill.allowed_tools),
         }
         facts += [f"{name}: {value}" for name, value in more.items() if value]
-        text = recipe.body
+        text = skill.body
     elif listed.kind == "agent":
         text = found.agents[listed.name].role
     facts.append(f"adds: {listed.adds}")

@@ -15,7 +15,7 @@ from cowork.core.front_matter import MAX_FILES, Problem, files_below, leads_out
 from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import AgentOrigin
-from cowork.extensions.recipes import SKILL_FILE, Recipe, read_recipe
+from cowork.extensions.skills import SKILL_FILE, Skill, read_skill
 
 with later(__name__):
     from cowork.extensions.hooks import HookRule, read_hooks
@@ -58,27 +58,27 @@ class Extensions:
     """All that was found."""
 
     agents: Agents = field(default_factory=Agents)
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    skills: Mapping[str, Skill] = field(default_factory=dict)  # and commands, by name
     hooks: tuple[HookRule, ...] = ()
     plugins: tuple[Plugin, ...] = ()
     servers: Mapping[str, Json] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()  # of all but agents
 
-    def skills(self, *, shipped: bool = False) -> list[Recipe]:
+    def skills_for_model(self, *, shipped: bool = False) -> list[Skill]:
         """What the model may call; shipped ones only where that is wanted."""
-        found = (r for r in self.recipes.values() if r.for_model)
-        return [r for r in found if shipped or r.origin != "shipped"]
+        found = (skill for skill in self.skills.values() if skill.for_model)
+        return [skill for skill in found if shipped or skill.origin != "shipped"]
 
     def rows(self, *, shipped: bool = False) -> list[Listed]:
         """Everything, for people."""
-        told = {recipe.name for recipe in self.skills(shipped=shipped)}
+        told = {skill.name for skill in self.skills_for_model(shipped=shipped)}
         rows = [Listed("plugin", p.name, p.origin, p.root, p.description or p.version) for p in self.plugins]
         for a in self.agents.values():
             line = f"- {a.name}: {a.description[:200]} ({', '.join(a.tools or ())})"
             rows.append(Listed("agent", a.name, a.origin, a.path, a.description, _tokens(line)))
-        for r in self.recipes.values():
-            cost = _tokens(r.line) if r.name in told else 0
-            rows.append(Listed(r.kind, r.name, r.origin, r.path, r.description, cost))
+        for s in self.skills.values():
+            cost = _tokens(s.line) if s.name in told else 0
+            rows.append(Listed(s.kind, s.name, s.origin, s.path, s.description, cost))
         rows += [Listed("hook", h.name, h.origin, h.path, h.command) for h in self.hooks]
         for name, server in self.servers.items():
             words = server.get("url") or " ".join(map(str, (server.get("command", ""), *server.get("args", ()))))
@@ -88,33 +88,33 @@ class Extensions:
 
 def find(places: Sequence[ExtensionFolder], plugin_data: Path, known_tools: Collection[str] = ()) -> Extensions:
     """Read every place. Nothing is run, and a bad file leaves the others."""
-    recipes: dict[str, Recipe] = {}
+    skills: dict[str, Skill] = {}
     hooks: list[HookRule] = []
     servers: dict[str, Json] = {}
     problems: list[Problem] = []
     for place in places:
-        here: dict[str, Recipe] = {}
+        here: dict[str, Skill] = {}
         for kind, path, name in _files(place):
             wrong: list[Problem] = []  # an agent's are found where all agents are read
             if kind == "hook":
                 rules, wrong = read_hooks(path, place.origin, place.plugin.root if place.plugin else None)
                 hooks += rules
             elif kind != "agent":
-                recipe, wrong = _recipe(place, kind, path, name)
-                if recipe and recipe.name in here:
-                    message = f"the name {recipe.name!r} is already that of {here[recipe.name].path}"
-                    wrong.append(Problem(recipe.path, 1, message, hint="Give it another name"))
-                elif recipe:
-                    here[recipe.name] = recipe
+                skill, wrong = _skill(place, kind, path, name)
+                if skill and skill.name in here:
+                    message = f"the name {skill.name!r} is already that of {here[skill.name].path}"
+                    wrong.append(Problem(skill.path, 1, message, hint="Give it another name"))
+                elif skill:
+                    here[skill.name] = skill
             problems += wrong
-        recipes |= here
+        skills |= here
         if place.plugin:
             found, wrong = read_servers(place.plugin, plugin_data / place.plugin.name)
             named = place.plugin.name.replace(".", "-")
             servers |= {f"{named}_{name}": server for name, server in found.items()}
             problems += wrong
     plugins = tuple(place.plugin for place in places if place.plugin)
-    return Extensions(_agents(places, known_tools), recipes, tuple(hooks), plugins, servers, tuple(problems))
+    return Extensions(_agents(places, known_tools), skills, tuple(hooks), plugins, servers, tuple(problems))
 
 
 def plugins_in(folder: Path, origin: AgentOrigin) -> tuple[list[ExtensionFolder], list[Problem]]:
@@ -164,13 +164,13 @@ def _agents(places: Sequence[ExtensionFolder], known_tools: Collection[str]) -> 
     return Agents(found, problems)
 
 
-def _recipe(
+def _skill(
     place: ExtensionFolder, kind: Literal["skill", "command"], path: Path, name: str
-) -> tuple[Recipe | None, list[Problem]]:
+) -> tuple[Skill | None, list[Problem]]:
     """A skill or command; in a project and a plugin no link may lead out of its folder."""
     if (place.plugin or place.origin == "project") and leads_out(path, place.folder / f"{kind}s"):
         return None, [Problem(path, 1, "is a link out of its folder", hint="Copy it here")]
-    return read_recipe(path, kind, name, place.origin, place.prefix)
+    return read_skill(path, kind, name, place.origin, place.prefix)
 
 
 def _children(folder: Path) -> list[Path]:

@@ -37,7 +37,7 @@ def test_the_later_place_wins_and_a_double_in_one_place_is_said(tmp_path: Path) 
     (tmp_path / "b/commands").mkdir()
     (tmp_path / "b/commands/x.md").write_text("Do x")
     found = look(ExtensionFolder("user", tmp_path / "a"), ExtensionFolder("project", tmp_path / "b"))
-    assert found.recipes["x"].description == "strong"
+    assert found.skills["x"].description == "strong"
     assert "is already that of" in found.problems[0].message
 
 
@@ -55,7 +55,7 @@ def test_a_problem_is_said_once_however_many_agents_come_after_it(tmp_path: Path
 def test_commands_in_folders_carry_the_folder_in_their_name(tmp_path: Path) -> None:
     (tmp_path / "commands/git").mkdir(parents=True)
     (tmp_path / "commands/git/pr.md").write_text("Open a PR")
-    assert list(look(ExtensionFolder("user", tmp_path)).recipes) == ["git:pr"]
+    assert list(look(ExtensionFolder("user", tmp_path)).skills) == ["git:pr"]
 
 
 def test_links_lead_out_of_no_project_but_a_user_may_link(tmp_path: Path) -> None:
@@ -63,10 +63,10 @@ def test_links_lead_out_of_no_project_but_a_user_may_link(tmp_path: Path) -> Non
     (tmp_path / "p/skills").mkdir(parents=True)
     (tmp_path / "p/skills/x").symlink_to(outside.parent)
     assert "link out of its folder" in look(ExtensionFolder("project", tmp_path / "p")).problems[0].message
-    assert list(look(ExtensionFolder("user", tmp_path / "p")).recipes) == ["x"]
+    assert list(look(ExtensionFolder("user", tmp_path / "p")).skills) == ["x"]
     (tmp_path / "q").mkdir()
     (tmp_path / "q/skills").symlink_to(tmp_path / "elsewhere/skills")  # a folder as a whole, as trust sees it
-    assert list(look(ExtensionFolder("project", tmp_path / "q")).recipes) == ["x"]
+    assert list(look(ExtensionFolder("project", tmp_path / "q")).skills) == ["x"]
 
 
 def test_hooks_are_read_where_people_keep_them(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_plugin_brings_all_its_parts_under_its_name(tmp_path: Path) -> None:
     (root / "hooks/hooks.json").write_text('{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}}')
     places, _ = plugins_in(tmp_path / "plugins", "user")
     found = look(*places)
-    assert list(found.recipes) == ["acme:deploy"]
+    assert list(found.skills) == ["acme:deploy"]
     assert list(found.agents) == ["acme:reviewer"]
     assert found.hooks[0].plugin_root == root
     assert found.servers["acme_db"]["args"] == [f"{root}/a", "/data/acme/b", "${HOME}"]
@@ -111,7 +111,7 @@ def test_claudes_layout_is_read_too(tmp_path: Path) -> None:
     (root / ".mcp.json").write_text('{"mcpServers": {"s": {"command": "${CLAUDE_PLUGIN_ROOT}/run"}}}')
     places, problems = plugins_in(tmp_path / "plugins", "user")
     found = look(*places)
-    assert (list(found.recipes), problems) == (["old:hi"], [])
+    assert (list(found.skills), problems) == (["old:hi"], [])
     assert found.servers["old_s"]["command"] == f"{root}/run"
 
 
@@ -125,7 +125,7 @@ def test_the_narrowest_part_of_a_plugin_fails(tmp_path: Path) -> None:
     places, problems = plugins_in(tmp_path / "plugins", "user")
     found = look(*places)
     assert [p.message for p in problems] == ["description: must be str", "wrong: is not a field of plugin.json"]
-    assert list(found.recipes) == ["part:good"]
+    assert list(found.skills) == ["part:good"]
     assert {p.path.name for p in found.problems} == {"SKILL.md", "mcp.json"}
 
 

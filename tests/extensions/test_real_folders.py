@@ -140,7 +140,7 @@ def test_a_folder_as_people_have_it(
     assert {row.origin for row in before.rows()} == {"shipped"}
     assert before.problems == ()
     after = found(trusted=True)
-    assert sorted(r.name for r in after.recipes.values() if r.origin == "project" and ":" not in r.name) == loads
+    assert sorted(s.name for s in after.skills.values() if s.origin == "project" and ":" not in s.name) == loads
     problems = [str(problem) for problem in (*after.problems, *after.agents.problems)]
     assert any(said in problem for problem in problems) if said else problems == []
     assert all("\n" not in problem for problem in problems)

@@ -17,7 +17,7 @@ from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.later import later
 from cowork.core.ports import ABOUT, MODES
-from cowork.extensions.recipes import Recipe
+from cowork.extensions.skills import Skill
 from cowork.frontends.host import Choose, Command, CommandResult, Draft, PromptResult, Row
 from cowork.sessions import index
 from cowork.sessions.checkpoints.recorder import Checkpoints
@@ -68,18 +68,18 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("doctor", "check the installation, the model and this folder", on.doctor, busy=True),
         Command("config", "the settings and where they come from", on.config, busy=True),
     )  # fmt: skip
-    taken, recipes = {c.name for c in own}, host.run.project.invoker.extensions.recipes.values()
-    return (*own, *(_command_of(recipe) for recipe in recipes if recipe.for_people and recipe.name not in taken))
+    taken, skills = {c.name for c in own}, host.run.project.invoker.extensions.skills.values()
+    return (*own, *(_command_of(skill) for skill in skills if skill.for_people and skill.name not in taken))
 
 
-def _command_of(recipe: Recipe) -> Command:
+def _command_of(skill: Skill) -> Command:
     """A skill or command of a file; sent as it is typed, for the run fills it in."""
 
     async def run(rest: str) -> CommandResult:
-        return PromptResult(f"/{recipe.name} {rest}".strip())
+        return PromptResult(f"/{skill.name} {rest}".strip())
 
-    hint = recipe.hint or " ".join(f"[{name}]" for name in recipe.arguments) or "[arguments]"
-    return Command(recipe.name, recipe.description[:70], run, hint, sends=True)
+    hint = skill.hint or " ".join(f"[{name}]" for name in skill.arguments) or "[arguments]"
+    return Command(skill.name, skill.description[:70], run, hint, sends=True)
 
 
 class _Commands:

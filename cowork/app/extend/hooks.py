@@ -27,7 +27,7 @@ with later(__name__):
     from cowork.app.project import Project
     from cowork.app.run import Run
     from cowork.extensions.hooks import FileHooks, HookFacts, HookRule, Launch, Launched, holds
-    from cowork.extensions.recipes import Recipe
+    from cowork.extensions.skills import Skill
     from cowork.tools.shell import jobs
     from cowork.tools.shell.output import Capture
 
@@ -76,19 +76,19 @@ class WithheldTools(Hooks):
     """Denies the calls that skills forbid, as a hook does, so that nothing can allow them."""
 
     def __init__(self) -> None:
-        self._bans: list[tuple[Recipe, str, Callable[[], bool]]] = []  # the agent, with all below it, and until when
+        self._bans: list[tuple[Skill, str, Callable[[], bool]]] = []  # the agent, with all below it, and until when
 
-    def withhold(self, recipe: Recipe, agent: str, is_over: Callable[[], bool]) -> None:
+    def withhold(self, skill: Skill, agent: str, is_over: Callable[[], bool]) -> None:
         """Refuse what it forbids to an agent until `is_over` says so."""
         self._bans = [ban for ban in self._bans if not ban[2]()]
-        if recipe.disallowed_tools:
-            self._bans.append((recipe, agent, is_over))
+        if skill.disallowed_tools:
+            self._bans.append((skill, agent, is_over))
 
     @contextmanager
-    def withhold_in_block(self, recipe: Recipe, agent: str) -> Iterator[None]:
+    def withhold_in_block(self, skill: Skill, agent: str) -> Iterator[None]:
         """Refuse what it forbids to an agent in the block."""
         done: list[bool] = []
-        self.withhold(recipe, agent, lambda: bool(done))
+        self.withhold(skill, agent, lambda: bool(done))
         try:
             yield
         finally:
@@ -98,10 +98,10 @@ class WithheldTools(Hooks):
         return event == "PreToolUse" and bool(self._bans)
 
     async def fire(self, call: HookCall) -> HookVerdict:
-        for recipe, agent, is_over in self._bans:
+        for skill, agent, is_over in self._bans:
             concerned = f"{call.agent}/".startswith(f"{agent}/") and not is_over()
-            if concerned and any(holds(rule, call.subject, call.data) for rule in recipe.disallowed_tools):
-                return HookVerdict("deny", f"/{recipe.name} forbids it")
+            if concerned and any(holds(rule, call.subject, call.data) for rule in skill.disallowed_tools):
+                return HookVerdict("deny", f"/{skill.name} forbids it")
         return HookVerdict()
 
 

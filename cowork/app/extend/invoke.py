@@ -21,13 +21,13 @@ from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.runner import Runner
 from cowork.engine.subagents.children import Subagents
 from cowork.extensions.finder import Extensions, stamp
-from cowork.extensions.recipes import Recipe
+from cowork.extensions.skills import Skill
 from cowork.permissions.rules import parse
 from cowork.tools.base import Tool, ToolContext
 from cowork.tools.task import GENERAL_PURPOSE
 
 with later(__name__):
-    from cowork.extensions.recipes import FILE, pieces
+    from cowork.extensions.skills import FILE, pieces
 
 REPORT = "That was asked for with {name}. Give the result to the user."
 MOST_FILES = 20  # that a text may bring in by @path
@@ -69,11 +69,11 @@ class Invoker:
         found = self.places.find(self._tools)
         return replace(found, agents=found.agents.with_added(self._added)) if self._added else found
 
-    def _find(self, text: str) -> tuple[Recipe, str] | None:
+    def _find(self, text: str) -> tuple[Skill, str] | None:
         """The skill or command that `/name …` calls, and what is typed after it."""
         name, *typed = text[1:].split(None, 1) if text.startswith("/") and text[1:].strip() else ("",)
-        recipe = self.extensions.recipes.get(name)
-        return (recipe, "".join(typed)) if recipe and recipe.for_people else None
+        skill = self.extensions.skills.get(name)
+        return (skill, "".join(typed)) if skill and skill.for_people else None
 
     async def ask(
         self, agent: Agent, prompt: Prompt, model: Callable[[str], Any], say: Callable[[Prompt], Awaitable[Outcome]]
@@ -82,31 +82,31 @@ class Invoker:
         found = self._find(prompt.text)
         if found is None:
             return await say(prompt)
-        recipe, typed = found
+        skill, typed = found
         prompt.label = prompt.label or prompt.text
         try:
             # What the person named goes along with the prompt already; a child is told no more than the text.
-            attached = set() if recipe.fork else {line.partition(" · ")[0] for line in prompt.attached}
-            prompt.text = await self._fill(recipe, typed, agent.runner, attached)
+            attached = set() if skill.fork else {line.partition(" · ")[0] for line in prompt.attached}
+            prompt.text = await self._fill(skill, typed, agent.runner, attached)
         except ToolError as error:
             raise UserError(error.text) from error
         before = agent.provider
-        if recipe.model and not recipe.fork:
-            agent.provider, _ = model(recipe.model)
+        if skill.model and not skill.fork:
+            agent.provider, _ = model(skill.model)
         try:
-            with self.withheld.withhold_in_block(recipe, agent.path):
-                if recipe.fork:
-                    await self._send_out(recipe, prompt, agent)
+            with self.withheld.withhold_in_block(skill, agent.path):
+                if skill.fork:
+                    await self._send_out(skill, prompt, agent)
                     prompt = Prompt(REPORT.format(name=prompt.label), prompt.context, source="system", label="skill")
                 return await say(prompt)
         finally:
             agent.provider = before
 
-    async def _send_out(self, recipe: Recipe, prompt: Prompt, agent: Agent) -> None:
+    async def _send_out(self, skill: Skill, prompt: Prompt, agent: Agent) -> None:
         """Let a child do it, in the conversation a Task call as any other."""
-        order = {"description": recipe.name, "prompt": prompt.text, "subagent_type": recipe.agent or GENERAL_PURPOSE}
-        if recipe.model in ("main", "light"):
-            order["model"] = recipe.model
+        order = {"description": skill.name, "prompt": prompt.text, "subagent_type": skill.agent or GENERAL_PURPOSE}
+        if skill.model in ("main", "light"):
+            order["model"] = skill.model
         call = ToolUse(f"skill_{uuid4().hex[:8]}", "Task", order)
         agent.emit(PromptAdded(prompt.label, prompt.context, label=prompt.label))
         agent.emit(ReplyAdded((call,), "tool_use", cost_usd=0.0, model=agent.provider.model))
@@ -114,7 +114,7 @@ class Invoker:
 
     def tool(self) -> Tool | None:
         """Skill, with the catalogue in its description; None where there is nothing to call."""
-        skills = self.extensions.skills(shipped=self.shipped)
+        skills = self.extensions.skills_for_model(shipped=self.shipped)
         if not skills:
             return None
         schema: Json = {
@@ -138,67 +138,67 @@ class Invoker:
         )
 
     def _effects(self, ctx: ToolContext, args: Any) -> list[Effect]:
-        recipe = self.extensions.recipes.get(str(args["skill"]))
-        return [Effect("delegate", recipe.agent or GENERAL_PURPOSE)] if recipe and recipe.fork else [Effect("none")]
+        skill = self.extensions.skills.get(str(args["skill"]))
+        return [Effect("delegate", skill.agent or GENERAL_PURPOSE)] if skill and skill.fork else [Effect("none")]
 
     async def _call(self, ctx: ToolContext, skill: str, args: str = "") -> ToolRecord:
-        recipe = self.extensions.recipes.get(skill)
-        if recipe is None or not recipe.for_model:
+        found = self.extensions.skills.get(skill)
+        if found is None or not found.for_model:
             raise ToolError("NOT_FOUND", f"There is no skill {skill!r} any more.")
         assert self.subagents is not None
         agent = self.subagents.agent(ctx.agent)
-        text = await self._fill(recipe, args, agent.runner)
+        text = await self._fill(found, args, agent.runner)
         prompt = agent.since
-        if not recipe.fork:
-            self.withheld.withhold(recipe, agent.path, lambda: agent.since != prompt)
-            return ok(f"{text}{_beside(recipe)}", skill=skill)
+        if not found.fork:
+            self.withheld.withhold(found, agent.path, lambda: agent.since != prompt)
+            return ok(f"{text}{_beside(found)}", skill=skill)
         if ctx.spawn is None:
             raise ToolError("PERMISSION_DENIED", "This skill needs a subagent, and you cannot send out any.")
-        model = recipe.model if recipe.model in ("main", "light") else ""
-        with self.withheld.withhold_in_block(recipe, agent.path):
-            return await ctx.spawn(ctx, TaskOrder(recipe.name, text, recipe.agent or GENERAL_PURPOSE, model))
+        model = found.model if found.model in ("main", "light") else ""
+        with self.withheld.withhold_in_block(found, agent.path):
+            return await ctx.spawn(ctx, TaskOrder(found.name, text, found.agent or GENERAL_PURPOSE, model))
 
-    async def _fill(self, recipe: Recipe, typed: str, runner: Runner, attached: Collection[str] = ()) -> str:
+    async def _fill(self, skill: Skill, typed: str, runner: Runner, attached: Collection[str] = ()) -> str:
         """The text with its arguments, its commands' output and its files. Each is judged as a call of the agent."""
-        await self._ask_grants(recipe, runner)
-        own = str(recipe.folder)
+        await self._ask_grants(skill, runner)
+        own = str(skill.folder)
         known = {"CLAUDE_SKILL_DIR": own, "SKILL_DIR": own, "CLAUDE_PROJECT_DIR": str(self.root)}
-        if recipe.plugin:
-            root = next((p.root for p in self.extensions.plugins if p.name == recipe.plugin), recipe.folder)
+        if skill.plugin:
+            root = next((p.root for p in self.extensions.plugins if p.name == skill.plugin), skill.folder)
             known |= {"CLAUDE_PLUGIN_ROOT": str(root), "PLUGIN_ROOT": str(root)}
         parts, files = list[str](), list[str]()
-        for kind, text in pieces(recipe, typed, known):
+        for kind, text in pieces(skill, typed, known):
             if kind == "command":
-                parts.append(await _output(runner, "Bash", {"command": text}, f"`{text}` of /{recipe.name}"))
+                parts.append(await _output(runner, "Bash", {"command": text}, f"`{text}` of /{skill.name}"))
             else:
                 parts.append(text)
                 cwd = runner.state.cwd
                 files += [name for name in FILE.findall(text) if os.path.isfile(cwd / os.path.expanduser(name))]
         for name in dict.fromkeys(name for name in files[:MOST_FILES] if name not in attached):
-            content = await _output(runner, "Read", {"file_path": name}, f"@{name} of /{recipe.name}")
+            content = await _output(runner, "Read", {"file_path": name}, f"@{name} of /{skill.name}")
             parts.append(f'\n\n<file path="{name}">\n{content}\n</file>')
-        if recipe.disallowed_tools:
-            parts.append(f"\n\nDo not use these tools for it: {', '.join(recipe.disallowed_tools)}.")
+        if skill.disallowed_tools:
+            parts.append(f"\n\nDo not use these tools for it: {', '.join(skill.disallowed_tools)}.")
         return "".join(parts)
 
-    async def _ask_grants(self, recipe: Recipe, runner: Runner) -> None:
+    async def _ask_grants(self, skill: Skill, runner: Runner) -> None:
         """What it wants to use unasked is granted for this session, once, and only if the person says so."""
-        rules = list(dict.fromkeys(filter(None, map(_rule, recipe.allowed_tools))))
-        key = (recipe.name, *rules)
+        rules = list(dict.fromkeys(filter(None, map(_rule, skill.allowed_tools))))
+        key = (skill.name, *rules)
         if not rules or key in self._asked:
             return
         self._asked.add(key)
         answer = await runner.put(
             Question(
                 "permission",
-                f"Let /{recipe.name} use these unasked?",
+                f"Let /{skill.name} use these unasked?",
                 agent=runner.agent,
                 tool=SKILL_TOOL,
-                input={"skill": recipe.name, "allowed_tools": rules},
-                reason=f"{recipe.path} asks for it; it would hold for this session",
+                input={"skill": skill.name, "allowed_tools": rules},
+                reason=f"{skill.path} asks for it; it would hold for this session",
                 session_rule=", ".join(rules),
                 display={"kind": "text", "text": "\n".join(rules)},
-                line=recipe.name,
+                line=skill.name,
             )
         )
         if answer.choice != "no":
@@ -223,14 +223,14 @@ async def _output(runner: Runner, tool: str, args: Json, what: str) -> str:
     return record.text
 
 
-def _beside(recipe: Recipe) -> str:
+def _beside(skill: Skill) -> str:
     """Where its other files are, for the model to Read when it needs them."""
-    found = sorted(p for p in recipe.folder.rglob("*") if p.is_file() and p != recipe.path)[: MOST_BESIDE + 1]
+    found = sorted(p for p in skill.folder.rglob("*") if p.is_file() and p != skill.path)[: MOST_BESIDE + 1]
     if not found:
         return ""
-    names = [str(path.relative_to(recipe.folder)) for path in found[:MOST_BESIDE]]
+    names = [str(path.relative_to(skill.folder)) for path in found[:MOST_BESIDE]]
     more = " and more" if len(found) > MOST_BESIDE else ""
-    return f"\n\nFiles of this skill, in {recipe.folder}: {', '.join(names)}{more}."
+    return f"\n\nFiles of this skill, in {skill.folder}: {', '.join(names)}{more}."
 
 
 def changes(before: Extensions, now: Extensions) -> Notice | None:
@@ -238,7 +238,7 @@ def changes(before: Extensions, now: Extensions) -> Notice | None:
     had, has = ({(row.kind, row.name) for row in found.rows()} for found in (before, now))
     said = [f"{kind} {name}" for kind, name in sorted(has - had)]
     said += [f"{kind} {name} gone" for kind, name in sorted(had - has)]
-    changed = sum(before.recipes.get(name, recipe) != recipe for name, recipe in now.recipes.items())
+    changed = sum(before.skills.get(name, skill) != skill for name, skill in now.skills.items())
     said += [f"{changed} changed"] if changed else []
     if not said:
         return None

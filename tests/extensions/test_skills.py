@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.extensions.recipes import FILE, LINE_CHARS, Recipe, pieces, read_recipe
+from cowork.extensions.skills import FILE, LINE_CHARS, Skill, pieces, read_skill
 
 GOOD = "---\nname: x\ndescription: does x\n---\nDo x."
 
@@ -17,14 +17,14 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def skill(folder: Path, text: str, name: str = "x") -> tuple[Recipe | None, list[tuple[int, str, bool]]]:
-    recipe, problems = read_recipe(write(folder / name / "SKILL.md", text), "skill", name, "user")
-    return recipe, [(p.line, p.message, p.fatal) for p in problems]
+def read(folder: Path, text: str, name: str = "x") -> tuple[Skill | None, list[tuple[int, str, bool]]]:
+    skill, problems = read_skill(write(folder / name / "SKILL.md", text), "skill", name, "user")
+    return skill, [(p.line, p.message, p.fatal) for p in problems]
 
 
 def body(text: str, typed: str = "", arguments: tuple[str, ...] = ()) -> str:
-    recipe = Recipe("command", "c", "d", text, Path("c.md"), arguments=arguments)
-    return "".join(f"<{t}>" if kind == "command" else t for kind, t in pieces(recipe, typed, {"SKILL_DIR": "/s"}))
+    skill = Skill("command", "c", "d", text, Path("c.md"), arguments=arguments)
+    return "".join(f"<{t}>" if kind == "command" else t for kind, t in pieces(skill, typed, {"SKILL_DIR": "/s"}))
 
 
 def test_a_skill_with_all_that_peers_know(tmp_path: Path) -> None:
@@ -33,13 +33,13 @@ def test_a_skill_with_all_that_peers_know(tmp_path: Path) -> None:
         "allowed-tools: Bash(git add *) Read, mcp__git__*\ndisallowed-tools: [Write]\nmodel: haiku\ncontext: fork\n"
         "agent: explore\ndisable-model-invocation: yes\nuser-invocable: false\nlicense: MIT\nmetadata:\n  a: b\n"
     )
-    recipe, problems = skill(tmp_path, f"---\n{head}---\nDo x.")
-    assert recipe is not None
-    assert recipe.description == "Use: when x often"
-    assert (recipe.hint, recipe.arguments) == ("[file] [how]", ("file", "how"))
-    assert recipe.allowed_tools == ("Bash(git add *)", "Read", "mcp__git__*")
-    assert (recipe.disallowed_tools, recipe.model, recipe.agent, recipe.fork) == (("Write",), "light", "explore", True)
-    assert (recipe.for_model, recipe.for_people) == (False, False)
+    skill, problems = read(tmp_path, f"---\n{head}---\nDo x.")
+    assert skill is not None
+    assert skill.description == "Use: when x often"
+    assert (skill.hint, skill.arguments) == ("[file] [how]", ("file", "how"))
+    assert skill.allowed_tools == ("Bash(git add *)", "Read", "mcp__git__*")
+    assert (skill.disallowed_tools, skill.model, skill.agent, skill.fork) == (("Write",), "light", "explore", True)
+    assert (skill.for_model, skill.for_people) == (False, False)
     assert problems == []
 
 
@@ -55,8 +55,8 @@ def test_a_skill_with_all_that_peers_know(tmp_path: Path) -> None:
     ],
 )
 def test_a_skill_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str, line: int, said: str) -> None:
-    recipe, ((at, message, fatal),) = skill(tmp_path, text)
-    assert recipe is None
+    skill, ((at, message, fatal),) = read(tmp_path, text)
+    assert skill is None
     assert fatal
     assert at == line
     assert said in message
@@ -67,22 +67,22 @@ def test_a_skill_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: st
     [("x", "y", "y"), ("My Skill", "My Skill", "my-skill"), ("x", "a--b", "a--b"), ("发布", "发布", "发布")],
 )
 def test_a_wrong_name_is_said_and_forgiven(tmp_path: Path, folder: str, name: str, used: str) -> None:
-    recipe, problems = skill(tmp_path, f"---\nname: {name}\ndescription: d\n---\nDo", folder)
-    assert recipe is not None
-    assert recipe.name == used
+    skill, problems = read(tmp_path, f"---\nname: {name}\ndescription: d\n---\nDo", folder)
+    assert skill is not None
+    assert skill.name == used
     assert problems
     assert not any(fatal for _, _, fatal in problems)
 
 
 @pytest.mark.parametrize("said", ["Use when: x", "[a] [b]", 'Use: "it"'])
 def test_values_that_want_quotes_are_read_as_they_were_meant(tmp_path: Path, said: str) -> None:
-    recipe, _ = skill(tmp_path, f"---\nname: x\ndescription: {said}\n---\nDo")
-    assert recipe is not None
-    assert recipe.description == said
+    skill, _ = read(tmp_path, f"---\nname: x\ndescription: {said}\n---\nDo")
+    assert skill is not None
+    assert skill.description == said
 
 
 def test_unknown_keys_are_said_with_their_line(tmp_path: Path) -> None:
-    _, problems = skill(tmp_path, "---\nname: x\ndescription: d\neffort: high\ncolour: red\n---\nDo")
+    _, problems = read(tmp_path, "---\nname: x\ndescription: d\neffort: high\ncolour: red\n---\nDo")
     assert problems == [
         (4, "effort: is a key of another program and is ignored", False),
         (5, "colour: is not a known key", False),
@@ -90,16 +90,16 @@ def test_unknown_keys_are_said_with_their_line(tmp_path: Path) -> None:
 
 
 def test_a_line_of_the_catalogue_is_short(tmp_path: Path) -> None:
-    recipe, _ = skill(tmp_path, f"---\nname: x\ndescription: {'word ' * 100}\n---\nDo")
-    assert recipe is not None
-    assert len(recipe.line) <= LINE_CHARS
+    skill, _ = read(tmp_path, f"---\nname: x\ndescription: {'word ' * 100}\n---\nDo")
+    assert skill is not None
+    assert len(skill.line) <= LINE_CHARS
 
 
 def test_a_command_needs_no_head(tmp_path: Path) -> None:
-    recipe, problems = read_recipe(write(tmp_path / "fix.md", "# Fix it\n\nNow."), "command", "fix", "user")
-    assert recipe is not None
-    assert (recipe.description, recipe.for_model, problems) == ("Fix it", False, [])
-    empty, _ = read_recipe(write(tmp_path / "e.md", "---\n---\nJust do it."), "command", "e", "user")
+    skill, problems = read_skill(write(tmp_path / "fix.md", "# Fix it\n\nNow."), "command", "fix", "user")
+    assert skill is not None
+    assert (skill.description, skill.for_model, problems) == ("Fix it", False, [])
+    empty, _ = read_skill(write(tmp_path / "e.md", "---\n---\nJust do it."), "command", "e", "user")
     assert empty is not None
     assert empty.body == "Just do it."
 

@@ -32,8 +32,8 @@ FILE = re.compile(r"(?<![\w`@])@((?:~/|/|\./)?\w(?:[\w./-]*[\w/])?)")
 
 
 @frozen
-class Recipe:
-    """One skill or command: what it is for, who may call it, and the text it sends."""
+class Skill:
+    """A skill, or a command, which only people call: what it is for, who may call it, and the text it sends."""
 
     kind: Literal["skill", "command"]
     name: str
@@ -63,9 +63,9 @@ class Recipe:
         return text if len(text) <= LINE_CHARS else text[: LINE_CHARS - 1].rpartition(" ")[0] + "…"
 
 
-def read_recipe(
+def read_skill(
     path: Path, kind: Literal["skill", "command"], name: str, origin: AgentOrigin, plugin: str = ""
-) -> tuple[Recipe | None, list[Problem]]:
+) -> tuple[Skill | None, list[Problem]]:
     """One file: the skill or command, or None, and what is wrong with it."""
     try:
         text = text_of_file(path)
@@ -75,7 +75,7 @@ def read_recipe(
     except BadFile as bad:
         return None, [bad.problem(path)]
     facts["name"] = f"{plugin}:{facts['name']}" if plugin else facts["name"]
-    return Recipe(kind=kind, path=path, origin=origin, plugin=plugin, **facts), notes
+    return Skill(kind=kind, path=path, origin=origin, plugin=plugin, **facts), notes
 
 
 def _facts(path: Path, kind: str, name: str, file: Marked) -> tuple[dict[str, Any], list[Problem]]:
@@ -148,7 +148,7 @@ def _words(given: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else tuple(_LISTED.findall(str(value)))
 
 
-def pieces(recipe: Recipe, typed: str, places: Mapping[str, str]) -> list[Piece]:
+def pieces(skill: Skill, typed: str, places: Mapping[str, str]) -> list[Piece]:
     """The text with its arguments in place, cut where the output of a command belongs that is in the file itself.
 
     Positions count from `$0`; in a text without it, from `$1`.
@@ -158,13 +158,13 @@ def pieces(recipe: Recipe, typed: str, places: Mapping[str, str]) -> list[Piece]
         words = shlex.split(typed)
     except ValueError:  # an apostrophe, not a quote
         words = typed.split()
-    first = 0 if re.search(r"\$0(?!\d)", recipe.body) else 1
+    first = 0 if re.search(r"\$0(?!\d)", skill.body) else 1
 
     def argument(match: re.Match[str]) -> str:
         nonlocal used
         escape, index, position, name, braced = match.groups()
         whole, name = match[0].removeprefix("\\"), name or braced
-        known = name is None or name in recipe.arguments or name in places
+        known = name is None or name in skill.arguments or name in places
         if not known or escape:
             return whole if escape and known else match[0]
         if name in places:
@@ -172,15 +172,15 @@ def pieces(recipe: Recipe, typed: str, places: Mapping[str, str]) -> list[Piece]
         used = True
         if (name, index, position) == (None, None, None):
             return typed
-        number = recipe.arguments.index(name) if name else int(index) if index else int(position) - first
+        number = skill.arguments.index(name) if name else int(index) if index else int(position) - first
         return words[number] if 0 <= number < len(words) else "" if name else whole
 
     found, at = list[Piece](), 0
-    for match in _COMMAND.finditer(recipe.body):
-        found.append(("text", _TOKEN.sub(argument, recipe.body[at : match.start()])))
+    for match in _COMMAND.finditer(skill.body):
+        found.append(("text", _TOKEN.sub(argument, skill.body[at : match.start()])))
         found.append(("command", _TOKEN.sub(argument, match[1] or match[2])))
         at = match.end()
-    found.append(("text", _TOKEN.sub(argument, recipe.body[at:])))
+    found.append(("text", _TOKEN.sub(argument, skill.body[at:])))
     if typed and not used:
         found.append(("text", f"\n\n{typed}"))
     return [piece for piece in found if piece[1]]
