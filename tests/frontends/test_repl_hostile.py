@@ -271,7 +271,7 @@ def test_the_theme_lets_nothing_through_but_its_own_colours() -> None:
 
 # What may reach a terminal past the standard streams, through which nothing steers: each is harmless by itself.
 PAST = {
-    ("app/chat/own_command.py", "os.write"),  # what is typed, to the command that runs
+    ("app/chat/bang_command.py", "os.write"),  # what is typed, to the command that runs
     ("cli/config_commands.py", "sys.stdout.buffer"),  # a path, only where no terminal reads it
     ("cli/config_commands.py", "typer.prompt"),
     ("cli/typer_help.py", "input"),

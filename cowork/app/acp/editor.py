@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cowork.app.chat.own_command import take_folder
+from cowork.app.chat.bang_command import take_folder
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import Event, ToolEnded, ToolStarted

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from cowork import __version__, prompts
 from cowork.app.attachments import attach
 from cowork.app.build import build
+from cowork.app.chat.bang_command import own_shell
 from cowork.app.chat.custom_status_line import changes_line, open_custom_status_line
-from cowork.app.chat.own_command import own_shell
 from cowork.app.project import Additions
 from cowork.app.resume import begin
 from cowork.app.run import Run, nobody, wait_for

@@ -39,18 +39,18 @@ def own_shell(lend: Lend) -> Tool:
 
     @tool(bash.name, family=bash.family, effects=bash.effects, line=bash.tell)
     async def run(ctx: ToolContext, command: Annotated[str, "The command"]) -> ToolRecord:
-        own = _OwnCommand(command, ctx)
+        running = _BangCommand(command, ctx)
         try:
-            code = await own.run(ctx.output, lend)
+            code = await running.run(ctx.output, lend)
         except asyncio.CancelledError:
-            raise Interrupted(own.record(None)) from None
-        own.follow(ctx)
-        return own.record(code)
+            raise Interrupted(running.record(None)) from None
+        running.follow(ctx)
+        return running.record(code)
 
     return run
 
 
-class _OwnCommand:
+class _BangCommand:
     """One command in a pseudo-terminal. `lent` once it had the real one, where the person saw its output."""
 
     def __init__(self, command: str, ctx: ToolContext) -> None:
