@@ -181,6 +181,16 @@ def test_without_a_key_the_offline_model_answers(tmp_path: Path) -> None:
         assert terminal.wait_exit() == 0
 
 
+def test_diff_says_of_a_file_that_the_person_made_that_the_agent_changed_nothing(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        terminal.type("where is login defined?", "<Enter>")
+        finish(terminal, "auth.py:1")
+        terminal.type("!echo made > mine.txt && cat mine.txt", "<Enter>")
+        terminal.wait_for("│ made")
+        terminal.type("/diff", "<Enter>")
+        terminal.wait_for("The agent changed nothing.")
+
+
 def test_a_prompt_on_the_command_line_is_the_first_of_the_chat(tmp_path: Path, script: tuple[str, str]) -> None:
     with chat(tmp_path, *script, "where is what?") as terminal:
         finish(terminal, "storage in store.py")

@@ -49,7 +49,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("agents", "the agents Task can send out", on.agents, "[name]", lambda: [*host.run.agents], busy=True),
         Command("extensions", "skills, commands, hooks, plugins and agents", on.extensions, busy=True),
         Command("tools", "the tools the model has", on.tools, busy=True),
-        Command("diff", "what changed on disk since the start of this chat", on.diff, busy=True),
+        Command("diff", "what the agent changed on disk since this chat began", on.diff, busy=True),
         Command("resume", "go on with another session", on.resume, "[id]", on.session_ids, resets=True),
         Command("fork", "go on in a copy of this session", on.fork, resets=True),
         Command("rewind", "go back to an earlier prompt", on.rewind, "[n] [chat|files|both] [force]", resets=True),
@@ -248,7 +248,7 @@ class _Commands:
         points = rewind_points(run.agent.transcript)
         plan = await self._preview(run.checkpoints, points[0].id) if points else None
         if plan is None or not plan.files:
-            return "Nothing was changed."
+            return "The agent changed nothing."
         return await asyncio.to_thread(pages.changes, plan, run.checkpoints, run.permissions.workspace)
 
     async def _preview(self, checkpoints: Checkpoints, prompt_id: int) -> RewindPlan:
