@@ -65,7 +65,8 @@ def test_every_row_is_followed_here() -> None:
     rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
     followed = {
         *("a tool", "a wire format", "an agent", "a setting", "a front end", "a slash command", "a kind of rule"),
-        "a kind of extension",
+        *("a kind of extension", "a skill that comes along", "something to the status line", "a field of the result"),
+        "a file name that means secrets",
         *("a kind of question for the offline model", "something the offline model can list or count"),
     }
     assert set(rows) == followed
@@ -137,6 +138,12 @@ def test_an_agent(copy: Copy) -> None:
     assert "Writes verse." in copy.cowork("agents")
 
 
+def test_a_skill_that_comes_along(copy: Copy) -> None:
+    (copy.top / "skills/rhyme").mkdir()
+    copy.write("skills/rhyme/SKILL.md", "---\nname: rhyme\ndescription: Finds rhymes.\n---\nFind rhymes.\n")
+    assert "Finds rhymes." in copy.cowork("extensions")
+
+
 def test_a_setting(copy: Copy) -> None:
     old = "    checkpoints: bool = key("
     copy.edit("cowork/config/sections.py", old, f'    shout: bool = key(False, "Say it loud.")\n{old}')
@@ -182,6 +189,42 @@ def test_a_slash_command(copy: Copy) -> None:
         terminal.wait_for("/help", 30)
         terminal.type("/shout good morning", "<Enter>")
         terminal.wait_for("GOOD MORNING", 30)
+
+
+def test_something_to_the_status_line(copy: Copy) -> None:
+    field, value = "    jobs: int = 0  #", "            jobs=sum("
+    copy.edit("cowork/frontends/host.py", field, f'    mood: str = ""\n{field}')
+    copy.edit("cowork/app/chat/host.py", value, f'            mood="cheerful",\n{value}')
+    row = '        ("jobs", "accent",'
+    copy.edit("cowork/frontends/repl/view/status_line.py", row, f'        ("mood", "dim", status.mood),\n{row}')
+    copy.write("script.json", '["hello"]')
+    command = [sys.executable, "-m", "cowork", "--script", str(copy.top / "script.json")]
+    with Terminal(command, cwd=copy.work, env=copy.env, columns=100, rows=30) as terminal:
+        terminal.wait_for("cheerful", 30)
+
+
+def test_a_field_of_the_result(copy: Copy) -> None:
+    key, value = '        "model": "",\n', "            warnings=self.warnings,\n"
+    copy.edit("cowork/app/result.py", key, f'{key}        "mood": "none",\n')
+    copy.edit("cowork/app/run.py", value, f'{value}            mood="cheerful",\n')
+    assert json.loads(copy.run("--output", "json", script=["hello"]))["mood"] == "cheerful"
+    assert '"mood":"none"' in copy.run("--output", "json", "--max-turns", "no", script=["hello"])
+
+
+def test_a_file_name_that_means_secrets(copy: Copy) -> None:
+    (copy.work / "plans.hush").write_text("the treasure\n")
+
+    def shown() -> list[bool]:
+        """Whether a search and a read show what the file holds."""
+        calls = {"Grep": {"pattern": "treasure", "output_mode": "content"}}, {"Read": {"file_path": "plans.hush"}}
+        said = (copy.run("--output", "stream-json", script=[{"call": call}, "done"]) for call in calls)
+        return ["the treasure" in text for text in said]
+
+    assert shown() == [True, True]
+    names = "cowork/core/secret_names.py"
+    copy.edit(names, r'    r"\.env(?:', r'    r".*\.hush|\.env(?:')
+    copy.edit(names, '    ".env",\n', '    ".env",\n    "*.hush",\n')
+    assert shown() == [False, False]
 
 
 def test_a_kind_of_rule(copy: Copy) -> None:
