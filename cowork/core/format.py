@@ -1,6 +1,8 @@
-"""Money, tokens, durations and short texts as people read them. The one place that decides how they look."""
+"""Money, tokens, durations, short texts and code as people read them. The one place that decides how they look."""
 
 from __future__ import annotations
+
+import re
 
 from cowork.core.hygiene import visible
 
@@ -54,3 +56,20 @@ def one_line(text: str, most: int | None = None) -> str:
     """The text on one line, safe to draw, cut at `most` characters."""
     flat = " ".join(visible(text if most is None else text[: most * 4]).split())
     return flat if most is None or len(flat) <= most else flat[: most - 1] + "…"
+
+
+def code(text: str) -> str:
+    """A name or a path as code within a line of Markdown."""
+    longest = _longest_run(text)
+    ticks, pad = "`" * (longest + 1), " " if longest else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def fence(text: str, language: str = "") -> str:
+    """Lines of code as a block of Markdown, in a fence that nothing in them can close."""
+    mark = "`" * max(3, _longest_run(text) + 1)
+    return f"{mark}{language}\n{text}\n{mark}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from cowork.core import events
 from cowork.core.blocks import Image, Json, Text, Thinking, ToolUse, blocks_to_list
-from cowork.core.format import money
+from cowork.core.format import code, fence, money, one_line
 from cowork.core.hygiene import ascii_json, visible
 from cowork.core.transcript import fold
 from cowork.sessions.cost import Spending, totals
@@ -66,7 +66,7 @@ def markdown(history: Iterable[events.Event]) -> str:
     """The conversation as Markdown; tool calls and children fold away, and nothing in them can break out."""
     writer = _MarkdownWriter(history)
     facts = about(writer.events)
-    named = [_code(facts[name]) for name in ("cwd", "branch", "model") if facts[name]]
+    named = [code(one_line(facts[name])) for name in ("cwd", "branch", "model") if facts[name]]
     shown = [f"session `{facts['id']}`", *named, facts["created"], _price(writer.spent[""])]
     head = [f"# {_inline(facts['title'] or 'Conversation')}", " · ".join(filter(None, shown))]
     return "\n\n".join([*head, *writer.conversation(MAIN)]) + "\n"
@@ -162,21 +162,7 @@ def _details(title: str, body: Sequence[str]) -> str:
 
 
 def _fence(text: str, language: str = "") -> str:
-    """Code in a fence longer than any run of backticks in it."""
-    text = visible(text)
-    fence = "`" * max(3, _longest_run(text) + 1)
-    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
-
-
-def _code(text: str) -> str:
-    text = visible(" ".join(text.split()))
-    longest = _longest_run(text)
-    ticks, pad = "`" * (longest + 1), " " if longest else ""
-    return f"{ticks}{pad}{text}{pad}{ticks}"
-
-
-def _longest_run(text: str) -> int:
-    return max((len(run) for run in re.findall("`+", text)), default=0)
+    return fence(visible(text).rstrip("\n"), language)
 
 
 def _inline(text: str) -> str:

@@ -260,8 +260,7 @@ class StateCommands:
 
 def _output(job: RunningCommand) -> str:
     text = job.capture.tail(_TAIL).strip()
-    fence = "`" * 4
-    return f"{fence}\n{text}\n{fence}" if text else "No output yet."
+    return format.fence(text) if text else "No output yet."
 
 
 def _server_page(server: Server) -> str:

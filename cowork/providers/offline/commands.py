@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from shlex import quote
 
+from cowork.core.format import code, one_line
 from cowork.providers.offline import words
 from cowork.providers.offline.locate import resolve
-from cowork.providers.offline.plans import Plan, bullets, call, code, fence, grep, plural, shorten
+from cowork.providers.offline.plans import Plan, bullets, call, fence, grep, plural
 from cowork.providers.offline.project import Files, commands, look
 from cowork.providers.offline.questions import Intent
 
@@ -42,7 +43,7 @@ def history(intent: Intent) -> Plan:
     results = yield [call("Bash", **options) for options in git]
     if denied := next((result for result in results if result.denied), None):
         advice = "Trust the folder (`--trust`) or allow `Bash(git:*)` to let me."
-        return f"I may not run git here ({shorten(denied.text, 160)}), so I cannot see what changed. {advice}"
+        return f"I may not run git here ({one_line(denied.text, 160)}), so I cannot see what changed. {advice}"
     everything = "\n".join(result.text for result in results)
     if re.search(r"not a git repository", everything, re.IGNORECASE):
         return "This folder is not a git repository, so there is no history and nothing to compare with."
@@ -83,7 +84,7 @@ def run_tests(intent: Intent) -> Plan:
         return "No tests ran; I found no way to run tests: no test files that I know, and no command in a manifest."
     (result,) = yield [call("Bash", command=command, description="Run the tests", timeout=_TIMEOUT)]
     if result.denied:
-        head = f"I did not run the tests: {shorten(result.text, 200)}\n\nThe command is {code(command)}."
+        head = f"I did not run the tests: {one_line(result.text, 200)}\n\nThe command is {code(command)}."
         return f"{head} Allow it with `--allow 'Bash({command.split()[0]}:*)'`, or answer yes in the chat."
     return report(command, result.text, failed=result.failed)
 
@@ -143,7 +144,7 @@ def report(command: str, output: str, *, failed: bool) -> str:
     missing = _captures(_MISSING, output)
     if failures:
         head = f"{plural(len(failures), 'test')} failed" + (f" ({summary})" if summary else "")
-        reasons = dict.fromkeys(shorten(reason, 140) for reason in _captures(_REASON, output))
+        reasons = dict.fromkeys(one_line(reason, 140) for reason in _captures(_REASON, output))
         rows = {"Failed": failures, "At": failure_places(output), "Because": list(reasons)}
         told = [f"{title}:\n{bullets(list(map(code, each)), 20)}" for title, each in rows.items() if each]
         return f"{head}, run with `{command}`.\n\n" + "\n\n".join(told)

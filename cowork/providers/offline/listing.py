@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from cowork.core.format import code
 from cowork.providers.offline import languages, words
 from cowork.providers.offline.languages import KINDS, Declared, Definition, Line, definition, family_of, find_kind
 from cowork.providers.offline.locate import describe, resolve
-from cowork.providers.offline.plans import Plan, bullets, call, clip, code, evidence, fence, grep, plural, read
+from cowork.providers.offline.plans import Plan, bullets, call, clip, evidence, fence, grep, plural, read
 from cowork.providers.offline.project import outline
 from cowork.providers.offline.questions import Intent, clean
 from cowork.providers.offline.words import by_place, is_source

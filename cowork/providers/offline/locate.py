@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from cowork.core.format import code, one_line
 from cowork.providers.offline import languages, plans, words
 from cowork.providers.offline.languages import INNER, Definition, Line, definition, enclosing
-from cowork.providers.offline.plans import Plan, Steps, bullets, call, code, fence, grep, plural, read, shorten
+from cowork.providers.offline.plans import Plan, Steps, bullets, call, fence, grep, plural, read
 from cowork.providers.offline.questions import Intent, clean
 from cowork.providers.offline.words import RankedPlace, Term, by_place, either, is_source, is_test, place_weight, terms
 
@@ -111,7 +112,7 @@ def define(intent: Intent) -> Plan:
         parts += [fence(plans.clip(rows, 60), best.path)]
         parts += [] if told else [f"It has no docstring. {plans.NEEDS_MODEL}"]
     parts[0] += f": {told}" if told else "."
-    if same := [f"`{d.at}` {d.kind} {code(shorten(d.text))}" for d in others if place_weight(d.path) > -75]:
+    if same := [f"`{d.at}` {d.kind} {code(one_line(d.text, 100))}" for d in others if place_weight(d.path) > -75]:
         parts.append(f"Other definitions of {code(best.name)}:\n{bullets(same, 5)}")
     return "\n\n".join(parts)
 
@@ -208,7 +209,7 @@ def uses(intent: Intent) -> Plan:
     rows = []
     for hit in shown:
         inside = enclosing(outlines.get(hit.path, []), hit.number)
-        rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(shorten(hit.text, 90))}")
+        rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(one_line(hit.text, 90))}")
     rest = [f"`{hit.at}`" for hit in {hit.path: hit for hit in hits if hit.path not in outlines}.values()]
     also = f"\n\nAlso in {', '.join(rest[:30])}." if rest else ""
     number, many = plural(len(hits), "use"), plural(len({hit.path for hit in hits}), "file")

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from cowork.core.blocks import Block, Json, Message, Text, ToolUse, Usage
+from cowork.core.format import one_line
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
 from cowork.providers.offline import commands, listing, locate, plans, project
 from cowork.providers.offline.plans import Call, Memory, Plan, advance
@@ -95,7 +96,7 @@ def respond(request: Request) -> tuple[Block, ...]:
     answers = [str(end) for end in ends] or [plans.HELLO]
     said = answers[0]
     if len(parts) > 1:  # the answers under their questions
-        titles = [plans.shorten(_standalone(intent), 120).replace("*", "") for intent in parts]
+        titles = [one_line(_standalone(intent), 120).replace("*", "") for intent in parts]
         said = "\n\n".join(f"**{title}**\n\n{answer}" for title, answer in zip(titles, answers, strict=True))
     schema = _schema(messages)
     return (Text(said if schema is None else json.dumps(_value(schema, said), ensure_ascii=False)),)
@@ -122,11 +123,11 @@ def _plan(intent: Intent) -> Plan:
 def _delegate(intent: Intent) -> Plan:
     """Give one part to an explore child; its report, without what stands around it, is the answer."""
     question = _standalone(intent)
-    title = plans.shorten(re.sub(r"[`\"'?]", "", question), 40)
+    title = one_line(re.sub(r"[`\"'?]", "", question), 40)
     order = {"description": title, "prompt": question, "subagent_type": "explore", "model": "light"}
     (result,) = yield [Call("Task", order)]
     if result.failed:
-        return f"The child did not finish: {plans.shorten(result.text, 300)}"
+        return f"The child did not finish: {one_line(result.text, 300)}"
     report = re.sub(r"\ASubagent \(.*?\n\n", "", result.text, flags=re.DOTALL).rstrip()
     return re.sub(r"\n.* · subagent_id .*\Z", "", report).strip()
 

@@ -11,7 +11,9 @@ import re
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
+from cowork.core import format
 from cowork.core.blocks import Json, Message, Text, ToolResult
+from cowork.core.format import code, one_line
 from cowork.core.frozen import frozen
 from cowork.providers.offline.languages import Line, family_of
 
@@ -167,16 +169,8 @@ def read(path: str, offset: int = 1, limit: int = 2000) -> Call:
 
 
 def fence(text: str, path: str) -> str:
-    """Code in a fence that text cannot break out of."""
-    mark = "```"
-    while mark in text:
-        mark += "`"
-    return f"{mark}{_FENCES.get(family_of(path), '')}\n{text}\n{mark}"
-
-
-def code(text: str) -> str:
-    """A name in backticks."""
-    return f"`{text}`" if "`" not in text else f"`` {text} ``"
+    """Code in the language of a file."""
+    return format.fence(text, _FENCES.get(family_of(path), ""))
 
 
 def bullets(rows: Sequence[str], most: int = 40, total: int = 0) -> str:
@@ -188,17 +182,12 @@ def bullets(rows: Sequence[str], most: int = 40, total: int = 0) -> str:
 
 def evidence(lines: Iterable[Line]) -> list[str]:
     """A row for each line a search found: its place and its text."""
-    return [f"`{line.at}` {code(shorten(line.text))}" for line in lines]
+    return [f"`{line.at}` {code(one_line(line.text, 100))}" for line in lines]
 
 
 def clip(rows: Sequence[str], most: int) -> str:
     """The first of many lines."""
     return "\n".join([*rows[:most], *(["…"] if len(rows) > most else [])])
-
-
-def shorten(text: str, width: int = 100) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def plural(count: int, noun: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cowork.core.format import code, one_line
 from cowork.providers.offline import words
 from cowork.providers.offline.languages import Line, indent_of
 from cowork.providers.offline.locate import describe
-from cowork.providers.offline.plans import CallResult, Plan, Steps, bullets, call, code, evidence, grep, read, shorten
+from cowork.providers.offline.plans import CallResult, Plan, Steps, bullets, call, evidence, grep, read
 from cowork.providers.offline.questions import BEGINS, DEPENDENCIES, FACTS, SCRIPTS, Intent
 from cowork.providers.offline.words import by_place, is_test
 
@@ -76,7 +77,7 @@ def outline(intent: Intent) -> Plan:
     purposes = [(line, said[1]) for line, said in described if said]
     purposes += [(line, line.text) for line in files.lines("readme") if re.match(_PROSE, line.text)]
     for line, said in purposes[:1]:
-        parts.insert(0, f"{shorten(said, 220)} (`{base}{line.at}`)")
+        parts.insert(0, f"{one_line(said, 220)} (`{base}{line.at}`)")
     if rows := [f"{code(command)} (`{at}`)" for verb in ("run", "test") for command, at in commands(files, verb)]:
         parts.append(f"**Run and test**:\n{bullets(rows[:6])}")
     return "\n\n".join(parts)
