@@ -161,12 +161,12 @@ def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPl
     ]
     lines = [*named.hits, *said.hits]
     best = words.rank_files(asked, lines, [p for p in titled.paths if not aside or is_source(p)])[:6]
-    globs = [re.sub(r"[\s*?\[\]{}!]", "?", ",".join(group)) for group in (best[:3], best[3:]) if group]
-    inside = f"{languages.OUTLINE_PATTERN}|{any_}"
-    # Two searches, so that a long one leaves room for the other.
-    looks = yield [grep(inside, ignore_case=True, glob=files, head_limit=1900) for files in globs]
+    if not best:
+        return []
+    files, inside = re.sub(r"[\s*?\[\]{}!]", "?", ",".join(best)), f"{languages.OUTLINE_PATTERN}|{any_}"
+    (look,) = yield [grep(inside, ignore_case=True, glob=files, head_limit=1900)]
     by_file: dict[str, list[Line]] = {path: [] for path in best}
-    for line in dict.fromkeys([*lines, *(line for look in looks for line in look.hits)]):
+    for line in dict.fromkeys([*lines, *look.hits]):
         if line.path in by_file:
             by_file[line.path].append(line)
     return words.rank_places(asked, by_file)
