@@ -19,7 +19,7 @@ from typing import Annotated
 from cowork.core import spawn
 from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import Interrupted, Tool, ToolContext, tool
-from cowork.tools.shell.bash import bash
+from cowork.tools.shell.bash import bash, terminal_display
 from cowork.tools.shell.terminal_text import plain
 
 Lend = Callable[[Callable[[], None]], Awaitable[None]]  # calls a function while the chat leaves the terminal alone
@@ -31,7 +31,6 @@ _GRACE_S = 1.0
 _PROMPT_S = 0.3  # an unfinished line that stands this long is a prompt
 _KEPT = 1 << 20  # bytes of output
 _CHUNK = 1 << 16
-_SHOWN = 8_000  # characters of output that people see
 
 
 def own_shell(lend: Lend) -> Tool:
@@ -99,10 +98,8 @@ class _BangCommand:
             text = "It filled the user's screen, so its output was not kept."
         if self.lent:
             summary += " · had the terminal"
-        shown = "" if self.lent else text[-_SHOWN:]
-        lines = text.count("\n") + 1 if shown else 0
-        display = {"kind": "terminal", "command": self._command, "output": shown, "exit_code": code}
-        display |= {"lines": lines, "summary": summary}
+        shown = "" if self.lent else text
+        display = terminal_display(self._command, shown, code, shown.count("\n") + 1 if shown else 0, summary)
         said = f"{text}\n\nExit code {code}." if code else text
         return ok(said, display=display, exit_code=code, duration_ms=round((time.monotonic() - self._began) * 1000))
 
