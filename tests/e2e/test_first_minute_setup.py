@@ -193,7 +193,7 @@ def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: P
         terminal.wait_for("┃ Allow Edit?", 60)
         terminal.wait_for("Both tests pass", 40)
         terminal.wait_for("1 file restored", 40)
-        terminal.wait_for("Nothing was changed", 40)
+        terminal.wait_for("The agent changed nothing", 40)
         terminal.wait_for("That was the tour", 60)
         assert terminal.wait_exit(20) == 0
     assert list(temporary.iterdir()) == []
