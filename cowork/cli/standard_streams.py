@@ -71,8 +71,10 @@ def prepare() -> None:
                 os.close(descriptor)
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
         elif mode == "w":
-            kept = {name: getattr(stream, name) for name in ("encoding", "line_buffering", "write_through")}
-            made = Harmless(stream.detach(), errors="replace", **kept)
+            lines = name == "stderr" or stream.isatty()
+            # With PYTHONUNBUFFERED the old one has no buffer: what did not fit would be lost before it is flushed.
+            whole = os.fdopen(number, "wb", closefd=False)
+            made = Harmless(whole, encoding=stream.encoding, errors="replace", line_buffering=lines)
             setattr(sys, name, made)
             setattr(sys, f"__{name}__", made)  # what was there is no longer usable, and the window is measured by it
 

@@ -256,7 +256,8 @@ def test_a_listing_that_finds_no_room_is_told_the_same_way(place: Any, words: st
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [COWORK, *words.split(), *["-q"] * (words == "run hi")], cwd=place.folder, stdout=full,
-            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered, "COWORK_HOME": str(place.folder / "häuschen")},
         )  # fmt: skip
     assert (done.returncode, done.stderr.decode()) == (
         1,

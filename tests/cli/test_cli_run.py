@@ -111,8 +111,10 @@ def test_streams_that_are_closed_from_the_start_do_no_harm(cowork: Any, closed: 
     assert "Hello, world." in done.stdout
 
 
-def test_a_closed_stdout_from_the_start_still_ends(cowork: Any) -> None:
-    line = f"'{COWORK}' run --script {cowork.script(HELLO)} hi >&-"
+@pytest.mark.parametrize("words", ["run --script script.yaml hi", "--version", "config path"])
+def test_a_closed_stdout_from_the_start_still_ends(cowork: Any, words: str) -> None:
+    cowork.script(HELLO)
+    line = f"'{COWORK}' {words} >&-"
     done = subprocess.run(["sh", "-c", line], cwd=cowork.folder, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
