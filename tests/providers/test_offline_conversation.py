@@ -95,6 +95,18 @@ def test_what_is_nowhere_is_said_to_be_nowhere() -> None:
     )
 
 
+def test_what_is_left_out_of_a_list_is_counted() -> None:
+    found = {"frob": "\n".join(f"src/a.py:{n}:    frob({n})" for n in range(1, 26)) + "\n\n25 matches in 1 file."}
+    told = text_of(answered(answered(asked(user("What uses `frob`?")), found), {}))
+    assert (told.count("`src/a.py:"), "- and 11 more" in told) == (14, True)
+    told = text_of(answered(answered(answered(asked(user("Where is `frob`?")), {}), {}), found))
+    assert (told.count("`src/a.py:"), "- and 17 more" in told) == (8, True)
+    page = {"Read": "\n".join(f"{n}\tline {n}" for n in range(1, 301))}
+    assert "lines 1–200 of 300" in text_of(
+        answered(answered(asked(user("read notes.txt")), {"Glob": "notes.txt"}), page)
+    )
+
+
 def test_a_follow_up_knows_what_it_is_about() -> None:
     request = answered(answered(asked(user("where is frob defined?")), FOUND), PAGE)
     said = Message("assistant", respond(request))

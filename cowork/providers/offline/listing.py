@@ -142,9 +142,10 @@ def read_file(intent: Intent) -> Plan:
     total = page.totals[0] or max(page.page, default=0)
     items = [d for d in map(definition, lines) if d and d.kind in _OUTLINED]
     if intent.kind == "read" or not items:
-        shown = f", lines {start}–{start + min(len(lines), 200) - 1} of {total}"
+        lines = lines[:200]
+        shown = f", lines {start}–{start + len(lines) - 1} of {total}"
         note = shown if intent.other or len(lines) < total else ""
-        return f"`{path}:{start}`{note}:\n\n" + fence("\n".join(line.text for line in lines[:200]), path)
+        return f"`{path}:{start}`{note}:\n\n" + fence("\n".join(line.text for line in lines), path)
     told = [(d, languages.first_words(page.page, d)) for d in items]
     rows = [f"`{d.at}` {d.kind} {code(d.name)}{f': {said}' if said else ''}" for d, said in told]
     purpose = languages.first_words(page.page, Definition(path, 1, "", "file", "", 0))

@@ -84,7 +84,8 @@ def _find_mentions(intent: Intent, name: str) -> Plan:
     if said.hits:
         times, many = plural(said.totals[0], "time"), plural(said.totals[1], "file")
         hits = sorted(by_place(said.hits), key=lambda h: not re.search(rf"[\"'`]{re.escape(name)}\b", h.text))
-        return f"{searched} and found none; it is mentioned {times} in {many}:\n{bullets(plans.evidence(hits[:8]))}"
+        rows = bullets(plans.evidence(hits[:8]), 8, said.totals[0])
+        return f"{searched} and found none; it is mentioned {times} in {many}:\n{rows}"
     if words.keywords(name) and not words.looks_like_name(name):
         return f"There is nothing called {code(name)}. " + (yield from describe(replace(intent, subject=name)))
     return f"{searched} and for any mention of it, and found neither."
@@ -213,4 +214,4 @@ def uses(intent: Intent) -> Plan:
     rest = [f"`{hit.at}`" for hit in {hit.path: hit for hit in hits if hit.path not in outlines}.values()]
     also = f"\n\nAlso in {', '.join(rest[:30])}." if rest else ""
     number, many = plural(len(hits), "use"), plural(len({hit.path for hit in hits}), "file")
-    return f"{code(name)}: {number} in {many}{defined}.\n\n{bullets(rows)}{also}"
+    return f"{code(name)}: {number} in {many}{defined}.\n\n{bullets(rows, len(rows), len(hits))}{also}"
