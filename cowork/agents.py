@@ -70,14 +70,16 @@ class Agents(Mapping[str, AgentDef]):
         return {name: (_words(name), _words(agent.description)) for name, agent in self.items()}
 
 
-def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collection[str] = ()) -> Agents:
-    """Agents of all folders; a later folder's agent takes the place of an earlier one of the same name."""
+def load_agents(
+    folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collection[str] = (), plugin: Path | None = None
+) -> Agents:
+    """Agents of all folders, or of a plugin; a later folder's takes the place of an earlier one of the same name."""
     found: dict[str, AgentDef] = {}
     problems: list[Problem] = []
     for origin, folder in folders:
         here: dict[str, Path] = {}
         for path in files_below(folder):
-            if origin == "project" and leads_out(path, folder):
+            if (plugin or origin == "project") and leads_out(path, plugin or folder):
                 problems.append(Problem(path, 1, "is a link out of its folder", hint="Copy the file here"))
                 continue
             agent, wrong = read_agent(path, origin, known_tools)

@@ -96,11 +96,13 @@ def find(places: Sequence[ExtensionFolder], plugin_data: Path, known_tools: Coll
         here: dict[str, Skill] = {}
         for kind, path, name in _files(place):
             wrong: list[Problem] = []  # an agent's are found where all agents are read
-            if kind == "hook":
+            if kind != "agent" and _leads_out(place, kind, path):
+                wrong = [Problem(path, 1, "is a link out of its folder", hint="Copy it here")]
+            elif kind == "hook":
                 rules, wrong = read_hooks(path, place.origin, place.plugin.root if place.plugin else None)
                 hooks += rules
             elif kind != "agent":
-                skill, wrong = _skill(place, kind, path, name)
+                skill, wrong = read_skill(path, kind, name, place.origin, place.prefix)
                 if skill and skill.name in here:
                     message = f"the name {skill.name!r} is already that of {here[skill.name].path}"
                     wrong.append(Problem(skill.path, 1, message, hint="Give it another name"))
@@ -158,19 +160,17 @@ def _agents(places: Sequence[ExtensionFolder], known_tools: Collection[str]) -> 
     plain = load_agents([(p.origin, p.folder / "agents") for p in places if not p.plugin], known_tools)
     found, problems = list(plain.values()), list(plain.problems)
     for place in (place for place in places if place.plugin):
-        own = load_agents([(place.origin, place.folder / "agents")], known_tools)
+        own = load_agents([(place.origin, place.folder / "agents")], known_tools, place.folder)
         found += [replace(agent, name=f"{place.prefix}:{agent.name}") for agent in own.values()]
         problems += own.problems
     return Agents(found, problems)
 
 
-def _skill(
-    place: ExtensionFolder, kind: Literal["skill", "command"], path: Path, name: str
-) -> tuple[Skill | None, list[Problem]]:
-    """A skill or command; in a project and a plugin no link may lead out of its folder."""
-    if (place.plugin or place.origin == "project") and leads_out(path, place.folder / f"{kind}s"):
-        return None, [Problem(path, 1, "is a link out of its folder", hint="Copy it here")]
-    return read_skill(path, kind, name, place.origin, place.prefix)
+def _leads_out(place: ExtensionFolder, kind: Kind, path: Path) -> bool:
+    """Whether a file is a link out of its plugin, or out of the folder of its kind in a project."""
+    if place.plugin:
+        return leads_out(path, place.folder)
+    return place.origin == "project" and kind != "hook" and leads_out(path, place.folder / f"{kind}s")
 
 
 def _children(folder: Path) -> list[Path]:

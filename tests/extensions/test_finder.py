@@ -69,6 +69,25 @@ def test_links_lead_out_of_no_project_but_a_user_may_link(tmp_path: Path) -> Non
     assert list(look(ExtensionFolder("project", tmp_path / "q")).skills) == ["x"]
 
 
+def test_no_file_of_a_plugin_is_a_link_out_of_it_but_within_it_may_link(tmp_path: Path) -> None:
+    root, out = plugin(tmp_path / "plugins/pack"), tmp_path / "elsewhere"
+    for base in (out, root / "shared"):
+        skill(base, "x")
+        (base / "a.md").write_text("---\nname: a\ndescription: d\n---\nDo.")
+        (base / "hooks.json").write_text('{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}')
+    for folder in ("agents", "commands", "hooks"):
+        (root / folder).mkdir()
+    links = ("skills", "skills"), ("agents/a.md", "a.md"), ("commands/c.md", "a.md"), ("hooks/hooks.json", "hooks.json")
+    for base, problems in ((out, 4), (root / "shared", 0)):
+        for link, target in links:
+            (root / link).unlink(missing_ok=True)
+            (root / link).symlink_to(base / target)
+        found = look(*plugins_in(root.parent, "user")[0])
+        wrong = [problem.message for problem in (*found.problems, *found.agents.problems)]
+        assert wrong == ["is a link out of its folder"] * problems
+        assert len(found.skills) + len(found.agents) + len(found.hooks) == 4 - problems
+
+
 def test_hooks_are_read_where_people_keep_them(tmp_path: Path) -> None:
     hooks = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
     for folder, name in ((".claude", "settings.json"), (".claude", "settings.local.json"), (".cowork", "hooks.json")):
