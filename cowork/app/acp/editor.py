@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cowork.app.chat.bang_command import take_folder
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import Event, ToolEnded, ToolStarted
@@ -23,7 +22,7 @@ from cowork.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
 from cowork.core.json_rpc import RpcError
 from cowork.core.ports import ToolRecord, error_record
 from cowork.tools.base import Interrupted, Tool, ToolContext
-from cowork.tools.shell.bash import TIMEOUT_MS, follow, terminal_display
+from cowork.tools.shell.bash import TIMEOUT_MS, follow, take_folder, terminal_display
 
 CLOCK_S = 0.1  # by which the times of files may lag behind ours
 MOST_BYTES = 30_000  # of output that an editor keeps for us; it drops the beginning

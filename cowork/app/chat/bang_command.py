@@ -19,7 +19,7 @@ from typing import Annotated
 from cowork.core import spawn
 from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import Interrupted, Tool, ToolContext, tool
-from cowork.tools.shell.bash import bash, terminal_display
+from cowork.tools.shell.bash import bash, take_folder, terminal_display
 from cowork.tools.shell.terminal_text import plain
 
 Lend = Callable[[Callable[[], None]], Awaitable[None]]  # calls a function while the chat leaves the terminal alone
@@ -154,17 +154,6 @@ class _BangCommand:
             spawn.wait(self._process, _GRACE_S)
             if self._process.returncode is not None:
                 return
-
-
-def take_folder(path: Path) -> str:
-    """The folder a shell ended in, from the file it left; empty where it left none."""
-    try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            said = file.read(4096).rstrip("\n")
-        path.unlink()
-    except OSError:
-        return ""
-    return said
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

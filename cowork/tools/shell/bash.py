@@ -140,6 +140,17 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     return (ok if job.running or code == 0 else partial)("\n".join(text), display=display, **data)
 
 
+def take_folder(path: Path) -> str:
+    """The folder a shell ended in, from the file it left; empty where it left none."""
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            said = file.read(4096).rstrip("\n")
+        path.unlink()
+    except OSError:
+        return ""
+    return said
+
+
 def follow(ctx: ToolContext, told: str) -> list[str]:
     """Make the folder the shell ended in the working directory, if it lies in the workspace."""
     if not told or told == str(ctx.state.cwd):
