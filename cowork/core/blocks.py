@@ -123,6 +123,38 @@ class Usage:
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
+CHARS_A_TOKEN = 4
+IMAGE_TOKENS = 1_500
+
+
+def estimate_tokens(*things: Message | Block) -> int:
+    """About as many as a model will count for them."""
+    return sum(-(-size // CHARS_A_TOKEN) + images * IMAGE_TOKENS for size, images in map(weigh, things))
+
+
+def weigh(thing: Message | Block) -> tuple[int, int]:
+    """(bytes, images), kept with the thing: none of them change, and all are weighed before every request."""
+    kept = vars(thing)
+    if "weight" not in kept:
+        match thing:
+            case Text(text) | Thinking(text) | ToolResult(content=str(text)):
+                kept["weight"] = _size(text), 0
+            case ToolUse():
+                import json  # settings are read without it
+
+                kept["weight"] = _size(thing.name) + _size(json.dumps(thing.input, ensure_ascii=False)), 0
+            case Message() | ToolResult():
+                weights = [weigh(part) for part in thing.content if not isinstance(part, str)]
+                kept["weight"] = sum(size for size, _ in weights), sum(images for _, images in weights)
+            case Image():
+                kept["weight"] = 0, 1
+    size, images = kept["weight"]
+    return size, images
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
 
 def add_cost(a: float | None, b: float | None) -> float | None:
     """Sum of two costs in USD, where an unknown part makes the whole unknown."""

@@ -136,7 +136,7 @@ class Ledger:
     def start_clock(self, moved: Callable[[], None] = lambda: None) -> Callable[[], None]:
         """Count time from now on, here and above, until what this gives is called.
 
-        `moved` is called when work begins or ends: more of it side by side uses up a limit on the sum sooner.
+        `moved` is called when other work begins or ends and a limit on the sum is used up sooner or later by that.
         """
         clock = (time.monotonic(), moved)
         for ledger in self.chain():
@@ -152,8 +152,9 @@ class Ledger:
         return stop
 
     def _tell_clocks(self) -> None:
-        for _, moved in self.chain()[-1]._clocks:
-            moved()
+        if self.seconds_left is not None:
+            for _, moved in self.chain()[-1]._clocks:
+                moved()
 
     def check(self) -> None:
         """Raise when a limit of this ledger or one above it is already reached."""
@@ -174,9 +175,9 @@ class Ledger:
     def _has_room(self, tokens: int, cost: float) -> bool:
         """Whether a request fits now; with nothing in flight the last one may go over the limit."""
         self._check_own()
-        if not self.reserved:
-            return True
         limits = self.limits
+        if not self.reserved or not (limits.tokens or limits.cost_usd):
+            return True
         tokens += self.usage.total + sum(reserved for reserved, _ in self.reserved)
         cost += (self.cost_usd or 0.0) + sum(reserved for _, reserved in self.reserved)
         return tokens <= (limits.tokens or tokens) and cost <= (limits.cost_usd or cost)

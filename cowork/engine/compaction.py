@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cowork.core.blocks import Message, Text, ToolUse, Usage
+from cowork.core.blocks import CHARS_A_TOKEN, Message, Text, ToolUse, Usage, estimate_tokens
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, ReplyAdded, ToolEnded
 from cowork.core.format import plural
@@ -20,7 +20,7 @@ from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold, is_pinned
 from cowork.engine.clip import file_name, save
 from cowork.engine.loop import PEOPLE, Agent
-from cowork.engine.metering import CHARS_A_TOKEN, NOTHING, Cost, estimate_tokens
+from cowork.engine.metering import NOTHING, Cost
 
 BULKY = 500  # tokens of a result worth clearing
 FRESH_TURNS = 4  # replies whose results are never cleared

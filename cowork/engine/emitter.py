@@ -14,7 +14,7 @@ SinkFailed = Callable[[Emit, Exception], None]
 
 
 class Emitter:
-    """One a session. Sinks are called in the order they were added, so the log goes first."""
+    """One a session. Sinks are called in the order they were added, so the log goes first, and one agent's go last."""
 
     def __init__(
         self, session_id: str, *, first_id: int = 1, on_failure: SinkFailed = lambda sink, error: None
@@ -22,16 +22,17 @@ class Emitter:
         self.session_id = session_id
         self.next_id = first_id
         self._on_failure = on_failure
-        self._sinks: list[tuple[Emit, str]] = []
+        self._sinks: dict[str, list[Emit]] = {}  # by the agent they hear; "" hears all
         self._pending: deque[Event] = deque()
         self._delivering = False
 
     def add(self, sink: Emit, agent: str = "") -> None:
         """With `agent` it hears of that one only: fifty children should not each be told of all others."""
-        self._sinks.append((sink, agent))
+        self._sinks.setdefault(agent, []).append(sink)
 
     def remove(self, sink: Emit) -> None:
-        self._sinks = [known for known in self._sinks if known[0] != sink]
+        left = {agent: [known for known in sinks if known != sink] for agent, sinks in self._sinks.items()}
+        self._sinks = {agent: sinks for agent, sinks in left.items() if sinks}
 
     def bind(self, agent: str) -> Emit:
         """The `emit` of one agent."""
@@ -52,9 +53,7 @@ class Emitter:
             self._delivering = False
 
     def _deliver(self, event: Event) -> None:
-        for sink, agent in tuple(self._sinks):
-            if agent and agent != event.agent:
-                continue
+        for sink in (*self._sinks.get("", ()), *self._sinks.get(event.agent, ())):
             try:
                 sink(event)
             except Exception as error:  # a broken consumer is dropped, never the turn

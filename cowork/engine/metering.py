@@ -10,11 +10,10 @@ import json
 import time
 from dataclasses import replace
 
-from cowork.core.blocks import Block, Image, Message, Text, Thinking, ToolResult, ToolUse, Usage, add_cost
+from cowork.core.blocks import CHARS_A_TOKEN, Text, Usage, add_cost, weigh
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 
-CHARS_A_TOKEN = 4
 SEARCH_USD = 0.01  # what services ask for a web search of theirs, beside its tokens
 
 
@@ -92,43 +91,12 @@ class RequestMeter:
 
 
 BYTES_A_TOKEN = 2  # prose has four, code three, dense data two
-IMAGE_TOKENS = 2_000
-USUAL_IMAGE_TOKENS = 1_500
+MOST_IMAGE_TOKENS = 2_000
 
 
 def upper_bound_tokens(request: Request) -> int:
     """More tokens than any model will count for it."""
-    size = _size(request.system) + sum(_size(t.description) + _size(json.dumps(t.schema)) for t in request.tools)
-    images = 0
-    for message in request.messages:
-        of_message, pictures = _weigh(message)
-        size, images = size + of_message, images + pictures
-    return size // BYTES_A_TOKEN + images * IMAGE_TOKENS
-
-
-def estimate_tokens(*things: Message | Block) -> int:
-    """About as many as a model will count for them."""
-    weights = map(_weigh, things)
-    return sum(size // CHARS_A_TOKEN + images * USUAL_IMAGE_TOKENS for size, images in weights)
-
-
-def _weigh(thing: Message | Block) -> tuple[int, int]:
-    """(bytes, images), kept with the thing: none of them change, and all are weighed before every request."""
-    kept = vars(thing)
-    if "weight" not in kept:
-        match thing:
-            case Text(text) | Thinking(text) | ToolResult(content=str(text)):
-                kept["weight"] = _size(text), 0
-            case ToolUse():
-                kept["weight"] = _size(thing.name) + _size(json.dumps(thing.input, ensure_ascii=False)), 0
-            case Message() | ToolResult():
-                weights = [_weigh(part) for part in thing.content if not isinstance(part, str)]
-                kept["weight"] = sum(size for size, _ in weights), sum(images for _, images in weights)
-            case Image():
-                kept["weight"] = 0, 1
-    size, images = kept["weight"]
-    return size, images
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    fixed = request.system, *(part for tool in request.tools for part in (tool.description, json.dumps(tool.schema)))
+    weights = [*map(weigh, map(Text, fixed)), *map(weigh, request.messages)]
+    images = sum(images for _, images in weights)
+    return sum(size for size, _ in weights) // BYTES_A_TOKEN + images * MOST_IMAGE_TOKENS

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from cowork.agents import Agents, load_agents
-from cowork.core.blocks import Json
+from cowork.core.blocks import CHARS_A_TOKEN, Json
 from cowork.core.front_matter import MAX_FILES, Problem, files_below, leads_out
 from cowork.core.frozen import frozen
 from cowork.core.later import later
@@ -22,7 +22,6 @@ with later(__name__):
     from cowork.extensions.plugins import Plugin, read_plugin, read_servers
 
 Kind = Literal["agent", "skill", "command", "hook", "plugin", "server"]
-CHARS_A_TOKEN = 4
 
 
 @frozen

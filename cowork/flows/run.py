@@ -21,7 +21,7 @@ from cowork.api.session import Session
 from cowork.config import load, paths
 from cowork.config.run_options import RunOptions
 from cowork.core import signals
-from cowork.core.blocks import Json, Usage, add_cost
+from cowork.core.blocks import CHARS_A_TOKEN, Json, Usage, add_cost
 from cowork.core.errors import CoworkError, UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, RunEnded
 from cowork.core.format import duration, money, one_line, plural
@@ -44,7 +44,6 @@ Main = Callable[[Flow], Awaitable[Any]]  # of a flow file, with its arguments
 SHIPPED = Path(__file__).parent / "shipped"
 _KEPT = ("cwd", "model", "provider", "script", "permission_mode", "allow", "deny", "tools", "add_dirs", "trust",
          "max_cost", "max_turns", "max_tokens", "config_file", "bare", "settings")  # fmt: skip
-_CHARS_A_TOKEN = 4
 
 
 @frozen
@@ -321,7 +320,7 @@ def _print_plan(flow: Flow, request: FlowRequest, *, ended: bool) -> None:
         prices = config.model("main").prices or None
         cost: float | None = 0.0
         for task in flow.open:
-            cost = add_cost(cost, price(config.models.main.model, Usage(len(task.prompt) // _CHARS_A_TOKEN), prices))
+            cost = add_cost(cost, price(config.models.main.model, Usage(len(task.prompt) // CHARS_A_TOKEN), prices))
         about = f"at least {money(cost)} for the prompts"
     rest = "; what follows depends on their results" if flow.open and not ended else ""
     print(f"{flow.reused} done, {plural(len(flow.open), 'task')} to run now: {about}{rest}")

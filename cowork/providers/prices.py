@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cowork.core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.blocks import CHARS_A_TOKEN, Block, Usage, estimate_tokens
 from cowork.core.ports import Request
 
 Rates = Mapping[str, Any]  # input, output, cache_read, cache_write; `above` maps a prompt size to dearer ones
@@ -118,38 +118,17 @@ def _table() -> dict[str, Rates]:
 
 # ---------------------------------------------------------------- tokens by length, where a service does not count them
 
-_CHARS_A_TOKEN = 4
-_IMAGE_CHARS = 4_000
-
 
 def fill_usage(usage: Usage, request: Request, content: Iterable[Block] = ()) -> Usage:
     """The usage with what the service did not tell estimated, and marked as such."""
     if not usage.prompt_tokens:
         usage = replace(usage, input_tokens=request_tokens(request), estimated=True)
-    if not usage.output_tokens and (said := reply_tokens(content)):
+    if not usage.output_tokens and (said := estimate_tokens(*content)):
         usage = replace(usage, output_tokens=said, estimated=True)
     return usage
 
 
 def request_tokens(request: Request) -> int:
     """About what a request counts, roughly as the wire would carry it."""
-    tools = sum(tool.size for tool in request.tools)
-    messages = sum(_chars(block) for message in request.messages for block in message.content)
-    return -(-(len(request.system) + tools + messages) // _CHARS_A_TOKEN)
-
-
-def reply_tokens(content: Iterable[Block]) -> int:
-    """About what an answer counts."""
-    return -(-sum(map(_chars, content)) // _CHARS_A_TOKEN)
-
-
-def _chars(block: Block) -> int:
-    match block:
-        case Text(text) | Thinking(text):
-            return len(text)
-        case ToolUse(_, name, input):
-            return len(name) + len(json.dumps(input))
-        case ToolResult(_, content):
-            return len(content) if isinstance(content, str) else sum(map(_chars, content))
-        case Image():
-            return _IMAGE_CHARS
+    fixed = len(request.system) + sum(tool.size for tool in request.tools)
+    return -(-fixed // CHARS_A_TOKEN) + estimate_tokens(*request.messages)

@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cowork.core.blocks import Block, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Block, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage, estimate_tokens
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.later import later
 from cowork.core.ports import Delta, ModelSpec, OnRequest, Reply, Request, Retry
-from cowork.providers.prices import price, reply_tokens, request_tokens
+from cowork.providers.prices import price, request_tokens
 from cowork.providers.script import Fault, Script, Turn, agent_key, load_script, parse_script
 
 with later(__name__):
@@ -195,7 +195,7 @@ class _Player:
         if usage is None:
             prompt = request_tokens(request)
             cached = min(self.prompt_tokens, prompt)
-            usage = Usage(prompt - cached, reply_tokens(content), cached)
+            usage = Usage(prompt - cached, estimate_tokens(*content), cached)
         return Reply(tuple(content), turn.stop_reason, usage, model)
 
 

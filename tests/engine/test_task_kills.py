@@ -182,7 +182,9 @@ class Round:
         assert subagents._background == {}
         for ledger in subagents._ledger.chain():
             assert (ledger.reserved, ledger._clocks) == ([], [])
-        assert len(self.stage.emitter._sinks) == 3  # events, the main transcript, the killer
+        assert [len(sinks) for sinks in self.stage.emitter._sinks.values()] == [
+            3
+        ]  # events, the main transcript, the killer
 
 
 @pytest.mark.soak

@@ -230,7 +230,7 @@ class Clock:
     def start(self, limit: asyncio.Timeout) -> None:
         self._limit = limit
         self._begin("total")
-        self._stop_counting = self._ledger.start_clock(self._set)
+        self._count()
 
     def progress(self, waiting: bool) -> None:
         """The model has spoken; `waiting` while it should go on."""
@@ -252,7 +252,7 @@ class Clock:
             if not self._questions and self._limit is not None:
                 waited = _now() - self._asked_at
                 self._ends = {name: end + waited for name, end in self._ends.items()}
-                self._stop_counting = self._ledger.start_clock(self._set)
+                self._count()
 
     def stop(self) -> None:
         """Stop counting; no limit is hit after this."""
@@ -268,6 +268,10 @@ class Clock:
     def _begin(self, name: str) -> None:
         if self._seconds[name]:
             self._ends[name] = _now() + self._seconds[name]
+
+    def _count(self) -> None:
+        self._stop_counting = self._ledger.start_clock(self._set)
+        self._set()
 
     def _pause(self) -> None:
         self._stop_counting()

@@ -9,13 +9,13 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from cowork.core.blocks import Block, Json, Message, Text, ToolUse, Usage
+from cowork.core.blocks import Block, Json, Message, Text, ToolUse, Usage, estimate_tokens
 from cowork.core.format import one_line
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
 from cowork.providers.offline import commands, listing, locate, plans, project
 from cowork.providers.offline.plans import Call, Memory, Plan, advance
 from cowork.providers.offline.questions import Intent, clean, intents
-from cowork.providers.prices import reply_tokens, request_tokens
+from cowork.providers.prices import request_tokens
 
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child
 _TYPED = "Your last message must be a single JSON value and nothing else, valid under this JSON Schema:\n"
@@ -64,7 +64,7 @@ class Offline:
             else:
                 yield Delta("tool", "")
         calls = any(isinstance(block, ToolUse) for block in content)
-        usage = Usage(request_tokens(request), reply_tokens(content))
+        usage = Usage(request_tokens(request), estimate_tokens(*content))
         yield Reply(content, "tool_use" if calls else "end_turn", usage, self.model)
 
     def price(self, usage: Usage) -> float | None:
