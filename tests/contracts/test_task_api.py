@@ -160,7 +160,7 @@ async def test_memory_is_back_where_it_was_after_200_tasks(stage: Stage) -> None
     stage.emitter.remove(stage.events.append)
     order = call("Task", description="d", prompt="p", subagent_type="explore")
     turns = [t for _ in range(40) for t in (turn(*[order] * 5), say("ok"))]
-    stage.set_up(Scripted(turns, {"explore": [say("x" * 20_000)]}))
+    stage.set_up(Scripted(turns, {"explore": [say("x" * 2_000)]}))
     provider = stage.provider
     assert isinstance(provider, Scripted)
     sizes = []

@@ -110,14 +110,13 @@ def test_a_server_says_nothing_beside_and_ends_when_nobody_hears_it(command: Com
 
 
 def test_streams_that_are_no_pipes_are_said_in_a_line(command: Command, tmp_path: Path) -> None:
-    for words in (("mcp", "serve"), ("acp",)):
-        (tmp_path / "in").write_text("{}")
-        for file in (tmp_path / "in", Path(os.devnull)):
-            with file.open() as given:
-                env = {"PATH": os.environ["PATH"], "HOME": str(command.home)}
-                done = subprocess.run([COWORK, *words], stdin=given, env=env, capture_output=True, text=True)
-            assert done.returncode == 2
-            assert done.stderr.startswith("cowork: This command speaks to a program, not to a person or a file.\n")
+    (tmp_path / "in").write_text("{}")
+    for words, file in ((("mcp", "serve"), tmp_path / "in"), (("acp",), Path(os.devnull))):
+        with file.open() as given:
+            env = {"PATH": os.environ["PATH"], "HOME": str(command.home)}
+            done = subprocess.run([COWORK, *words], stdin=given, env=env, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stderr.startswith("cowork: This command speaks to a program, not to a person or a file.\n")
 
 
 async def test_a_client_of_the_stateless_revision_is_served_too(stage: Stage, served: McpClient) -> None:

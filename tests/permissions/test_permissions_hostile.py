@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.terminal import Terminal
+from tests.fakes.command import run_command
 
 KEY = "sk-ant-PLANTED-KEY-0123456789"
 SECRETS = {
@@ -308,11 +309,14 @@ def test_headless_nothing_of_an_untrusted_repository_runs_connects_or_sees_a_key
     lair = Lair(tmp_path, evil.url)
     lair.build(REPOSITORIES[number])
     known = len(good.got)
+    run = ["run", "--non-interactive", "--output", "stream-json"]
     for words in (["--script", str(tmp_path / "script.yaml")], []):
-        done = subprocess.run(
-            [*cowork(), "run", "--non-interactive", "--output", "stream-json", *words, "look around"],
-            cwd=lair.repo, env=lair.environ(good.url), capture_output=True, timeout=120, check=False,
-        )  # fmt: skip
+        environ = lair.environ(good.url)
+        if words:  # an interpreter that starts there
+            command = [*cowork(), *run, *words, "look around"]
+            done = subprocess.run(command, cwd=lair.repo, env=environ, capture_output=True, timeout=120, check=False)
+        else:
+            done = run_command([*run, "look around"], cwd=lair.repo, env=environ, given=None, timeout=120)
         out = done.stdout.decode("utf-8", "replace")
         assert b"Traceback" not in done.stderr
         assert json.loads(out.splitlines()[-1])["type"] == "run.ended", done.stderr
@@ -327,13 +331,13 @@ def test_headless_nothing_of_an_untrusted_repository_runs_connects_or_sees_a_key
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("number", CHOSEN if SOAK else (0, 20))
+@pytest.mark.parametrize("numbers", [[number] for number in CHOSEN] if SOAK else [[0, 20]])
 def test_in_chat_nothing_of_an_untrusted_repository_runs_connects_or_sees_a_key(
-    number: int, tmp_path: Path, servers: tuple[Counter, Counter]
+    numbers: list[int], tmp_path: Path, servers: tuple[Counter, Counter]
 ) -> None:
     good, evil = servers
     lair = Lair(tmp_path, evil.url)
-    lair.build(REPOSITORIES[number])
+    lair.build({name: text for number in numbers for name, text in REPOSITORIES[number].items()})
     environ = lair.environ(good.url)
     with Terminal([*cowork(), "--script", str(tmp_path / "script.yaml")], env=environ, cwd=lair.repo) as terminal:
         terminal.wait_until(lambda: bool(re.search(r"Trust |[>❯›]", terminal.text())), 30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import time
@@ -30,6 +31,17 @@ KINDS = {
     ("pings", "headers"): {"stalled"},
 }
 
+SOAK = bool(os.environ.get("COWORK_SOAK"))
+# Each fault in each place and each fault in each format, both over each transport; the soak has all four together.
+PLACES = [
+    (kind, where, format, transport)
+    for k, kind in enumerate(FAULTS)
+    for w, where in enumerate(WHERE)
+    for t, transport in enumerate(TRANSPORTS)
+    for f, format in enumerate(FORMATS)
+    if SOAK or (k + w + t) % len(FORMATS) == f
+]
+
 
 async def failure(format: str, server: Server, *, idle_timeout: float = 20.0, **fields: object) -> ProviderError:
     async with provider_for(server, format, idle_timeout=idle_timeout, **fields) as provider:
@@ -43,10 +55,8 @@ async def failure(format: str, server: Server, *, idle_timeout: float = 20.0, **
     return error
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("where", WHERE)
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "where", "format", "transport"), PLACES)
 async def test_every_fault_in_every_place_is_a_retryable_error(
     kind: str, where: str, format: str, transport: str
 ) -> None:

@@ -141,7 +141,7 @@ async def test_a_really_full_disk_keeps_the_old_file(tiny: Path) -> None:
 async def test_eight_agents_edit_one_file_and_nothing_is_lost(agents: Callable[[str], Agent], folder: Path) -> None:
     path = folder / "shared.txt"
     path.write_text("start\nend\n")
-    tries = 200
+    tries = 40
     reported: list[str] = []
     conflicts = 0
 

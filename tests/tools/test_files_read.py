@@ -226,11 +226,11 @@ async def test_a_sparse_file_of_ten_gigabytes_costs_nothing(agent: Agent, folder
     assert record.data["total_lines"] is None
 
 
-async def test_a_line_of_five_hundred_megabytes_is_bounded(agent: Agent, folder: Path) -> None:
+async def test_a_line_of_a_hundred_megabytes_is_bounded(agent: Agent, folder: Path) -> None:
     path = folder / "long"
     with open(path, "wb") as file:
         piece = b"x" * (1 << 20)
-        for _ in range(500):
+        for _ in range(100):
             file.write(piece)
         file.write(b"\nlast\n")
     tracemalloc.start()

@@ -32,19 +32,21 @@ def test_there_are_enough_of_them() -> None:
 @pytest.mark.soak
 async def test_nobody_is_left_when_a_command_ends_or_times_out(tmp_path: Path) -> None:
     for _ in range(ROUNDS):
-        names = list(ARTISTS)
-        for start in range(0, len(names), 14):  # some at once, for they must not be taken for one another
-            left = await asyncio.gather(*(_left(tmp_path, ARTISTS[name]) for name in names[start : start + 14]))
-            assert dict(zip(names[start : start + 14], left, strict=True)) == {n: [] for n in names[start : start + 14]}
+        names = list(ARTISTS)  # some at once, for they must not be taken for one another
+        left = await asyncio.gather(*(_left(tmp_path, names[start::14]) for start in range(14)))
+        assert {name: who for each in left for name, who in each.items()} == {name: [] for name in names}
 
 
-async def _left(folder: Path, command: str) -> list[str]:
+async def _left(folder: Path, names: list[str]) -> dict[str, list[str]]:
+    """Who is left of each, one after the other at one desk."""
     desk = make_desk(folder / os.urandom(6).hex())
-    call = asyncio.create_task(desk.call(bash, command=command, timeout=400))
-    assert await within(0.4 + GONE, call.done)
-    await call
-    await within(1.0, lambda: not desk.survivors())
-    left = desk.survivors()
+    left = {}
+    for name in names:
+        call = asyncio.create_task(desk.call(bash, command=ARTISTS[name], timeout=400))
+        assert await within(0.4 + GONE, call.done), name
+        await call
+        await within(1.0, lambda: not desk.survivors())
+        left[name] = desk.survivors()
     await jobs.close(desk.ctx.tree)
     return left
 
