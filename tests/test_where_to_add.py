@@ -56,7 +56,9 @@ class Copy:
 def copy(tmp_path: Path) -> Copy:
     for folder in ("cowork", "prompts", "agents", "skills"):
         if (TOP / folder).is_dir():
-            shutil.copytree(TOP / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                TOP / folder, tmp_path / folder
+            )  # with its bytecode, so that only what is changed is compiled
     return Copy(tmp_path)
 
 
