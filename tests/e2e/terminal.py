@@ -15,7 +15,8 @@ import pyte
 from ptyprocess import PtyProcess, PtyProcessError
 from pyte.screens import Char
 
-from tests.fakes.command import QUIET
+from tests.fakes import fork_server
+from tests.fakes.command import COWORK, QUIET
 
 ROOT = Path(__file__).parents[2]
 _ALTERNATE = 1049 << 5  # how pyte spells a private mode
@@ -26,6 +27,7 @@ KEYS = {
     "Alt+Enter": "\x1b\r", **{f"Ctrl+{c}": chr(ord(c) - 64) for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"},
 }  # fmt: skip
 
+DEMO = [sys.executable, "-m", "tests.fakes.repl_demo"]
 PATIENCE = 90.0  # seconds at least before a wait counts as failed: a loaded machine is slow, not wrong
 
 
@@ -108,8 +110,9 @@ class Terminal:
 
     def __init__(
         self, command: Sequence[str], *, columns: int = 100, rows: int = 30, env: Mapping[str, str] | None = None,
-        reflow: bool = False, background: str = "", cwd: Path = ROOT,
+        reflow: bool = False, background: str = "", cwd: Path = ROOT, forked: bool = True,
     ) -> None:  # fmt: skip
+        """Forked where that is the same as started (see the fork server); `forked=False` starts the program itself."""
         self.screen_ = Screen(columns, rows)
         self.screen_.write_process_input = self._reply  # type: ignore[method-assign]
         self._stream = pyte.ByteStream(self.screen_)
@@ -122,7 +125,12 @@ class Terminal:
             environ["XTERM_VERSION"] = "pyte"  # a terminal that does not wrap old lines anew
         environ |= dict(env or {})
         self.started = time.monotonic()
-        self._process = PtyProcess.spawn(list(command), cwd=str(cwd), env=environ, dimensions=(rows, columns))
+        self._process: PtyProcess | fork_server.ForkedTerminal
+        known = command[0] == str(COWORK) or list(command) == DEMO
+        if forked and known and fork_server.can_fork(environ):
+            self._process = fork_server.start_in_terminal(command, cwd=cwd, env=environ, columns=columns, rows=rows)
+        else:
+            self._process = PtyProcess.spawn(list(command), cwd=str(cwd), env=environ, dimensions=(rows, columns))
 
     def __enter__(self) -> Terminal:
         return self
@@ -242,4 +250,4 @@ class Terminal:
 
 def demo(**options: object) -> Terminal:
     """The chat over scripted answers."""
-    return Terminal([sys.executable, "-m", "tests.fakes.repl_demo"], **options)  # type: ignore[arg-type]
+    return Terminal(DEMO, **options)  # type: ignore[arg-type]

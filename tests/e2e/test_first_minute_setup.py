@@ -201,7 +201,7 @@ def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: P
 
 def test_the_chat_opens_on_the_offline_model_and_says_so(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), **QUIET}
-    with Terminal([str(COWORK)], columns=110, rows=30, env=env, cwd=tmp_path) as terminal:
+    with Terminal([str(COWORK)], columns=110, rows=30, env=env, cwd=tmp_path, forked=False) as terminal:
         terminal.wait_for("/help", 20)
         terminal.wait_for("no model key found: running on the built-in offline model", 10)
         terminal.type("/doctor", "<Enter>")

@@ -52,7 +52,7 @@ agents:
 
 
 @contextmanager
-def chat(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, **options: int) -> Iterator[Terminal]:
+def chat(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, **options: bool) -> Iterator[Terminal]:
     repo = folder / "shop"
     if not repo.exists():
         repo.mkdir()
@@ -78,7 +78,7 @@ def script(tmp_path: Path) -> tuple[str, str]:
 
 def test_a_chat_with_children_approvals_an_interrupt_and_a_resume(tmp_path: Path, script: tuple[str, str]) -> None:
     repo = tmp_path / "shop"
-    with chat(tmp_path, *script) as terminal:
+    with chat(tmp_path, *script, forked=False) as terminal:
         terminal.type("where is what?", "<Enter>")
         terminal.wait_for_pattern(r"explore-\d  find auth ─")
         terminal.wait_for_pattern(r"explore-\d  find storage ─")
@@ -119,7 +119,7 @@ def test_a_chat_with_children_approvals_an_interrupt_and_a_resume(tmp_path: Path
         terminal.wait_for("interrupted", 3)
         terminal.type("<Ctrl+D>")
         assert terminal.wait_exit() == 0
-    with chat(tmp_path, "--continue") as terminal:
+    with chat(tmp_path, "--continue", forked=False) as terminal:
         terminal.wait_for("❯ talk")
         assert "The second command was answered." in "\n".join(terminal.scrollback())
         terminal.type("<Ctrl+O>")

@@ -17,7 +17,7 @@ def test_an_answer_and_a_diff_are_drawn_and_not_spelled_out(tmp_path: Path) -> N
     script.write_text(json.dumps([turn(edit, say="Writing."), say("## Done\n\n`a.py` is **there**.\n\n- one\n")]))
     words = [str(COWORK), "run", "--permission-mode", "accept-edits", "--script", str(script), "go"]
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8", "TERM": "xterm-256color", **QUIET}
-    with Terminal(words, cwd=tmp_path, env=env, columns=100, rows=40) as terminal:
+    with Terminal(words, cwd=tmp_path, env=env, columns=100, rows=40, forked=False) as terminal:
         assert terminal.wait_exit(60) == 0
         shown, raw = terminal.text(), bytes(terminal.raw)
     assert "\\x1b" not in shown

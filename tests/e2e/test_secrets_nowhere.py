@@ -112,7 +112,9 @@ def test_a_chat_keeps_no_secret_in_its_history_exports_and_screen(base: Path) ->
     env = {"PATH": f"{base / 'bin'}:{os.environ['PATH']}", "HOME": str(base), "COWORK_HOME": str(base / "home")}
     with (
         Server([say("the answer")]) as server,
-        Terminal([str(COWORK)], cwd=base / "work", env={**env, **server.env("anthropic"), **SECRETS}) as terminal,
+        Terminal(
+            [str(COWORK)], cwd=base / "work", env={**env, **server.env("anthropic"), **SECRETS}, forked=False
+        ) as terminal,
     ):
         terminal.wait_for("/help", 30)
         for typed, shown in (("go", "the answer"), ("!env", "exit|line"), ("/export a.md", "a.md"),

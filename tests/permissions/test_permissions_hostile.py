@@ -339,7 +339,8 @@ def test_in_chat_nothing_of_an_untrusted_repository_runs_connects_or_sees_a_key(
     lair = Lair(tmp_path, evil.url)
     lair.build({name: text for number in numbers for name, text in REPOSITORIES[number].items()})
     environ = lair.environ(good.url)
-    with Terminal([*cowork(), "--script", str(tmp_path / "script.yaml")], env=environ, cwd=lair.repo) as terminal:
+    words = [*cowork(), "--script", str(tmp_path / "script.yaml")]
+    with Terminal(words, env=environ, cwd=lair.repo, forked=False) as terminal:
         terminal.wait_until(lambda: bool(re.search(r"Trust |[>❯›]", terminal.text())), 30)
         terminal.settle()
         if "Trust " in terminal.text():
