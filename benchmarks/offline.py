@@ -71,7 +71,7 @@ def ask(question: dict[str, Any], root: Path, home: Path) -> Asked:
     """Ask one question with the installed command."""
     started = time.monotonic()
     done = subprocess.run(
-        [COMMAND, "run", "--provider", "offline", "--non-interactive", "--quiet", question["ask"]],
+        [COMMAND, *words_of(question)],
         cwd=root,
         env={"PATH": os.environ["PATH"], "HOME": str(home), "COWORK_HOME": str(home)},
         capture_output=True,
@@ -83,6 +83,11 @@ def ask(question: dict[str, Any], root: Path, home: Path) -> Asked:
     head = done.stdout.strip().split("\n")[0]
     first = not question.get("at") or wanted[0] in head
     return Asked(question["ask"], done.stdout or done.stderr, missing, first, time.monotonic() - started)
+
+
+def words_of(question: dict[str, Any]) -> list[str]:
+    """The words of the command that asks it."""
+    return ["run", "--provider", "offline", "--non-interactive", "--quiet", question["ask"]]
 
 
 def prepare(repo: str, work: Path) -> Path:

@@ -17,11 +17,12 @@ import pytest
 
 from cowork.app.result import EXIT_CODES
 from tests.e2e.test_run_signals import gone, survivors
-from tests.fakes.command import COWORK, Command
+from tests.fakes.command import COWORK, Command, run_command
 from tests.wire.server import FAULTS, FORMATS, WHERE, Seen, Server, Turn, broken, call, say, status, turn
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 SEEDS = range(500) if SOAK else range(6)
+WORDS = ("run", "--non-interactive", "--output", "json")
 CONFIG = "[retry]\nmax_attempts = 3\nmax_delay = 0.05\nidle_timeout = 3\n"
 
 
@@ -39,28 +40,30 @@ class Headless:
 
     def start(self, service: dict[str, str], *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [str(COWORK), "run", "--non-interactive", "--output", "json", *words, "go"],
+            [str(COWORK), *WORDS, *words, "go"],
             cwd=self.folder / "work",
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(self.folder / "home"),
-                "COWORK_HOME": str(self.folder / "home"),
-                "SURVIVOR_MARK": str(self.folder),
-                "LANG": "C.UTF-8",
-                **service,
-            },
+            env=self._environ(service),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def run(self, turns: list[Turn], *words: str) -> tuple[int, dict[str, Any], str]:
-        """(exit code, result, stderr) of a run against a service that answers so."""
-        with Server(turns) as server:
-            process = self.start(server.env("anthropic"), *words)
-            out, err = process.communicate(timeout=100)
-        return process.returncode, json.loads(out), err
+    def run(self, service: dict[str, str], *words: str) -> tuple[int, dict[str, Any], str]:
+        """(exit code, result, stderr) of a run to its end."""
+        env = self._environ(service)
+        done = run_command([*WORDS, *words, "go"], cwd=self.folder / "work", env=env, given=None)
+        return done.returncode, json.loads(done.stdout), done.stderr.decode()
+
+    def _environ(self, service: dict[str, str]) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder / "home"),
+            "COWORK_HOME": str(self.folder / "home"),
+            "SURVIVOR_MARK": str(self.folder),
+            "LANG": "C.UTF-8",
+            **service,
+        }
 
 
 @pytest.fixture
@@ -95,7 +98,8 @@ def test_every_end_is_in_the_table() -> None:
 def test_an_end_has_its_code_its_object_and_its_line(headless: Headless, reason: str) -> None:
     turns, words, said = ENDS[reason]
     (headless.folder / "schema.json").write_text(SCHEMA)
-    code, result, err = headless.run(turns, *words)
+    with Server(turns) as server:
+        code, result, err = headless.run(server.env("anthropic"), *words)
     assert (code, result["terminal_reason"]) == (EXIT_CODES[reason], reason), err
     assert (result["status"] == "success") == (code == 0)
     assert (result["error"] is None) == (code == 0)
@@ -109,11 +113,9 @@ def test_a_run_with_a_child_at_work_is_no_success_yet(headless: Headless) -> Non
     sends = call("Task", description="look", prompt="look", subagent_type="explore", run_in_background=True)
     routes = {r"# Task\nlook": [turn(call("Read", file_path="a.txt")), say("It says hello.")]}
     with Server([turn(sends), say("Sent."), say("It says hello, says the child.")], routes=routes) as server:
-        process = headless.start(server.env("anthropic"))
-        out, err = process.communicate(timeout=100)
+        code, result, err = headless.run(server.env("anthropic"))
         assert server.violations == []
-    result = json.loads(out)
-    assert (process.returncode, [task["result"].count("hello") > 0 for task in result["tasks"]]) == (0, [True]), err
+    assert (code, [task["result"].count("hello") > 0 for task in result["tasks"]]) == (0, [True]), err
 
 
 # ---------------------------------------------------------------- random faults
@@ -190,11 +192,10 @@ def test_a_run_with_random_faults_keeps_every_promise(headless: Headless, seed: 
     _check(process.returncode, out, err, happened())
     assert gone(headless.folder), survivors(headless.folder)
     with Server([say("Going on.")]) as server:
-        again = headless.start(server.env(format), "--continue")
-        out, err = again.communicate(timeout=100)
+        code, result, err = headless.run(server.env(format), "--continue")
         assert server.violations == []
     began = any((headless.folder / "home" / "sessions").glob("*/events.jsonl"))
-    assert (again.returncode, json.loads(out)["result"]) == ((0, "Going on.") if began else (2, "")), err
+    assert (code, result["result"]) == ((0, "Going on.") if began else (2, "")), err
 
 
 def _ended(process: subprocess.Popen[str]) -> tuple[str, str]:

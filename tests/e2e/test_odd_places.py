@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.terminal import Terminal
-from tests.fakes.command import COWORK, QUIET
+from tests.fakes.command import COWORK, QUIET, Ended, run_command
 from tests.fakes.stage import call, say, turn
 
 READ = call("Read", file_path="a.txt")
@@ -40,13 +40,17 @@ class OddPlace:
         (self.folder / "a.txt").write_text("one\n")
         (self.folder / "app.py").write_text("def main() -> None:\n    print('hello')\n")
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*self.before, str(COWORK), *words], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=100,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr + done.stdout
-        return done
+    def run(self, *words: str) -> Ended:
+        if self.before:
+            line = [*self.before, str(COWORK), *words]
+            done = subprocess.run(
+                line, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=100
+            )
+        else:
+            done = run_command(words, cwd=self.folder, env=self.env, given=None)
+        ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert "Traceback" not in ended.err + ended.out
+        return ended
 
     def script(self, *turns: object) -> str:
         path = self.folder.parent / "script.json"
@@ -94,12 +98,12 @@ def place(request: pytest.FixtureRequest) -> Iterator[OddPlace]:
 
 
 def test_it_works_there_from_the_first_word_to_going_on(place: OddPlace) -> None:
-    assert place.run("--version").stdout.startswith("cowork ")
+    assert place.run("--version").out.startswith("cowork ")
     doctor = place.run("doctor")
-    assert "✓ ripgrep" in doctor.stdout, doctor.stderr
-    assert doctor.returncode == (0 if place.stores else 1), doctor.stdout
+    assert "✓ ripgrep" in doctor.out, doctor.err
+    assert doctor.code == (0 if place.stores else 1), doctor.out
     asked = place.run("run", "--non-interactive", "--provider", "offline", "where is main defined?")
-    assert (asked.returncode, "app.py:1" in asked.stdout) == (0, True), asked.stdout + asked.stderr
+    assert (asked.code, "app.py:1" in asked.out) == (0, True), asked.out + asked.err
     words = [
         "--script",
         place.script(turn(READ), turn(EDIT), turn(BASH), say("Done it.")),
@@ -115,7 +119,7 @@ def test_it_works_there_from_the_first_word_to_going_on(place: OddPlace) -> None
     assert (place.folder / "a.txt").read_text() == "two\n"
     assert (place.folder / "b.txt").read_text() == "two\n"
     going_on = ["run", "--non-interactive", "--continue", "--script", place.script(say("Gone on.")), "--output", "json"]
-    again = json.loads(place.run(*going_on, "more").stdout)
+    again = json.loads(place.run(*going_on, "more").out)
     assert (again["result"], again["terminal_reason"]) == (
         ("Gone on.", "completed") if place.stores else ("", "usage")
     ), again

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.terminal import Terminal
-from tests.fakes.command import COWORK
+from tests.fakes.command import COWORK, run_command
 from tests.wire.server import Hold, Server, call, say, status, turn
 
 SECRETS = {
@@ -133,7 +133,7 @@ def test_a_chat_keeps_no_secret_in_its_history_exports_and_screen(base: Path) ->
 
 def listed(base: Path, *words: str) -> bytes:
     env = {"PATH": os.environ["PATH"], "HOME": str(base), "COWORK_HOME": str(base / "home"), **SECRETS}
-    done = subprocess.run([str(COWORK), *words], cwd=base / "work", env=env, capture_output=True, timeout=100)
+    done = run_command(words, cwd=base / "work", env=env, given=None)
     return done.stdout + done.stderr
 
 

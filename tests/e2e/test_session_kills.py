@@ -22,6 +22,7 @@ import pytest
 
 from cowork.core.events import EVENTS
 from cowork.sessions.log.reader import read
+from tests.fakes.command import run_command
 from tests.wire.server import Server, say
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
@@ -146,15 +147,9 @@ def check_that_nothing_shown_was_lost(work: Path, home: Path, out: str) -> None:
     if not any(e["type"] == "prompt.added" for e in shown):
         return
     with Server([say("Going on.")]) as server:
-        done = subprocess.run(
-            [sys.executable, "-m", "cowork", "run", "--continue", "--output", "json", "go on"],
-            cwd=work,
-            env={**os.environ, "COWORK_HOME": str(home), **server.env("anthropic")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        words = ("run", "--continue", "--output", "json", "go on")
+        env = {**os.environ, "COWORK_HOME": str(home), **server.env("anthropic")}
+        done = run_command(words, cwd=work, env=env, given=None)
     assert done.returncode == 0, done.stderr
     assert server.violations == []
     assert len(server.requests) == 1
