@@ -52,10 +52,9 @@ class Agents(Mapping[str, AgentDef]):
         if typo := difflib.get_close_matches(key, alike, n=1, cutoff=_ALIKE):
             return [self._by_key[typo[0]]]
         asked, wanted, vocabulary = _words(name), _words(purpose), self._vocabulary
-        agents_with = Counter(word for in_name, described in vocabulary.values() for word in in_name | described)
 
         def score(words: frozenset[str]) -> float:
-            return round(sum(1 / agents_with[word] for word in words), 6)
+            return round(sum(1 / self._agents_with[word] for word in words), 6) if words else 0.0
 
         scores = {
             agent: (score(asked & in_name), score(asked & described), score(wanted & (in_name | described)))
@@ -68,6 +67,11 @@ class Agents(Mapping[str, AgentDef]):
     def _vocabulary(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
         """The words in each agent's name and in its description."""
         return {name: (_words(name), _words(agent.description)) for name, agent in self.items()}
+
+    @functools.cached_property
+    def _agents_with(self) -> Counter[str]:
+        """How many agents have each word."""
+        return Counter(word for in_name, described in self._vocabulary.values() for word in in_name | described)
 
 
 def load_agents(
