@@ -177,7 +177,7 @@ def test_a_history_with_lines_lost_or_doubled_is_still_valid(history: list[Event
 
 
 @pytest.mark.soak
-@settings(max_examples=2_000 if os.environ.get("COWORK_SOAK") else 200)
+@settings(max_examples=2_000 if os.environ.get("COWORK_SOAK") else 80)
 @given(st.lists(st.tuples(events, st.lists(st.sampled_from([None, "m", "z"]), max_size=2)), max_size=20))
 def test_messages_asked_for_on_the_way_are_those_of_the_whole_history(
     history: list[tuple[Event, list[str | None]]],

@@ -22,6 +22,7 @@ from cowork.sessions.checkpoints.scan import TICK_NS, TooManyFiles
 from cowork.sessions.checkpoints.store import JOURNAL, Contents
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
+KINDS = ("git", "plain")
 Picture = dict[str, tuple[str, int, bytes]]
 
 
@@ -48,7 +49,7 @@ def picture(folder: Path) -> Picture:
     return found
 
 
-@pytest.fixture(params=["git", "plain"])
+@pytest.fixture(params=KINDS)
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A small project, in a git repository with a clean, a dirty, a staged and an untracked file, or without git."""
     root = tmp_path / "project"
@@ -143,7 +144,12 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+# Every other command with git and the rest without; the soak has each in both.
+DONE_IN = [(kind, c) for n, c in enumerate(COMMANDS) for kind in (KINDS if SOAK else [KINDS[n % 2]])]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("project", "command"), DONE_IN, indirect=["project"])
 def test_whatever_a_command_did_is_undone_to_the_byte(project, points, command):
     before = picture(project)
     changed = turn(points, 1, sh(project, command))
