@@ -96,6 +96,10 @@ def test_a_method_is_looked_for_in_its_class() -> None:
     assert parse("where is Console.print?").subject == "Console.print"
 
 
+def test_of_an_endless_word_only_the_start_is_read() -> None:
+    assert [len(intent.subject) for intent in intents("x" * 3_000)] == [200]
+
+
 def test_a_place_narrows_the_search() -> None:
     assert parse("where is foo_bar in src/app.py?").path == "src/app.py"
     assert parse("how many lines are in the docs folder?").path == "docs"

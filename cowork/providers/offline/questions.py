@@ -100,7 +100,8 @@ _ORDERS = re.compile(  # what no search can do
     r"|commit|push|install|upgrade|deploy|make|build|solve|simplify|clean|speed|rewrite|replace|rename|change|substitute|add|append|insert|create)\b",
     re.IGNORECASE,
 )
-_MOST_PARTS = 8
+_MOST_PARTS, _MOST_CHARS = 8, 20_000
+_LONG_WORD = re.compile(r"(\S{200})\S+")  # the time patterns take grows with the square of a word
 _STARTS = (
     r"(?:where|what|how|which|who|is|are|does|list|count|show|find|locate|run|explain|describe|outline|read|search|rename"
     r"|replace|add|create|tell|summari[sz]e|print|why|when)\b"
@@ -114,6 +115,7 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)]|[a-z]\))\s+")
 
 def intents(text: str, before: Intent | None = None) -> list[Intent]:
     """What is wanted, part by part; a part that makes no sense alone means the text is one question."""
+    text = _LONG_WORD.sub(r"\1", text[:_MOST_CHARS])
     whole = parse(text, before)
     if "```" in text:
         return [whole]
