@@ -84,5 +84,5 @@ def output_of(argv: Sequence[str]) -> str:
     """What `--output` asks for, however wrong the rest of a `cowork run` is: programs wait for an object then too."""
     words = "\0".join(spell_out(argv)).partition("\0--\0")[0]
     forms = "|".join(next(option.choices for name, _, _, option in options_of(chat=False) if name == "output"))
-    found = re.findall(rf"(?<![^\0])(?:--output[=\0]|-o\0?)({forms})(?![^\0])", words)
+    found = re.findall(rf"(?<![^\0])(?:--output[=\0]|-[qc]*o\0?)({forms})(?![^\0])", words)
     return found[-1] if found and "run" in words.split("\0") else "text"

@@ -154,6 +154,7 @@ def test_anything_else_is_left_to_typer(argv: list[str]) -> None:
         (["run", "--nope", "--output=stream-json"], "stream-json"),
         (["run", "-o", "json", "a", "b"], "json"),
         (["run", "-ojson", "--max-turns"], "json"),
+        (["run", "-qo", "json", "--nope"], "json"),
         (["--cwd", "x", "run", "--output", "json"], "json"),
         (["run", "--output", "json", "--output", "text", "--nope"], "text"),
         (["run", "--output", "xml"], "text"),
