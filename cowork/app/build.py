@@ -273,7 +273,7 @@ def _output_schema(path: Path | None) -> Json | None:
     try:
         with os_error_as(f"--output-schema: {path} cannot be read"):
             schema = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"--output-schema: {path} is not JSON: {error}.") from error
     wrong = schema_problems(schema) if isinstance(schema, dict) else ["not an object"]
     if wrong:

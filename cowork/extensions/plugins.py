@@ -207,7 +207,7 @@ class PluginStore:
             return {str(name): dict(facts) for name, facts in found["plugins"].items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(f"{self._list} cannot be read: {error}.", "Correct or delete it.") from error
 
     def fetch(self, source: str) -> FetchedPlugin:

@@ -63,7 +63,7 @@ class Batch:
                 continue
             try:
                 task = _task(json.loads(line), number, self.repo)
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 hint = 'A line is an object such as {"id": "a", "prompt": "fix it", "repo": "…", "ref": "…"}.'
                 raise UserError(f"{self.tasks}:{number} is not a task: {error}", hint) from error
             if task["id"] in tasks:

@@ -70,7 +70,7 @@ class Trust:
             return {key: {"digest": str(one["digest"]), "at": float(one["at"])} for key, one in raw["folders"].items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(f"{self.store} cannot be read: {error}.", "Delete it to trust folders anew.") from error
 
     def _write(self, kept: dict[str, dict[str, Any]]) -> None:

@@ -76,7 +76,7 @@ def load_script(path: str | Path) -> Script:
         raw = json.loads(text) if str(path).endswith(".json") else yaml.safe_load(text)
     except OSError as e:
         raise UserError(f"Cannot read the script {path}: {e.strerror}", "Give the path of a YAML or JSON file.") from e
-    except (ValueError, yaml.YAMLError) as e:
+    except (ValueError, RecursionError, yaml.YAMLError) as e:
         raise UserError(f"The script {path} does not parse: {' '.join(str(e).split())}") from e
     return parse_script(raw, str(path))
 

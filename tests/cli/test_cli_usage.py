@@ -84,6 +84,23 @@ def test_a_control_code_in_a_word_is_shown_not_obeyed(cowork: Any) -> None:
     assert "\x1b" not in done.stderr
 
 
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["batch deep.json --out out", "run --output-schema deep.json x", "run --script deep.json x",
+     "run --script deep.yaml x", "trust --list", "plugin list"],
+)  # fmt: skip
+def test_a_file_that_is_nested_without_end_is_told_in_a_line(cowork: Any, words: str) -> None:
+    home = cowork.folder / "home"
+    (home / "plugins").mkdir(parents=True)
+    for file in ("home/trust.json", "home/plugins/plugins.json", "deep.json", "deep.yaml"):
+        (cowork.folder / file).write_text(DEEP)
+    done = cowork(*words.split(), env={"COWORK_HOME": str(home)})
+    assert (done.returncode, "recursion depth" in done.stderr, "inside cowork" in done.stderr) == (2, True, False)
+
+
 def test_whoever_prints_nothing_that_steers_gets_through(cowork: Any) -> None:
     code = (
         "import sys, threading, warnings; from cowork.cli import standard_streams as streams; streams.prepare()\n"
