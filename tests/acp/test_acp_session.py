@@ -235,24 +235,22 @@ def test_a_folder_that_would_steer_is_asked_about_before_its_first_prompt(desk: 
     play(story())
 
 
-@pytest.mark.parametrize(
-    ("ask", "words"),
-    [
-        (lambda agent: agent.new_session(cwd="relative", mcp_servers=[]), "absolute"),
-        (lambda agent: agent.new_session(cwd="/no/such/folder", mcp_servers=[]), "not a folder"),
-        (lambda agent: agent.new_session(cwd="/no\0folder", mcp_servers=[]), "absolute"),
-        (lambda agent: agent.list_sessions(cwd="/no\0folder"), "absolute"),
-        (lambda agent: agent.list_sessions(cursor="9" * 5000), "cursor"),
-        (lambda agent: agent.prompt(session_id="nobody", prompt=[]), "no session"),
-        (lambda agent: agent.load_session(cwd="/", session_id="nobody", mcp_servers=[]), "no session"),
-        (lambda agent: agent.ext_method("strange", {}), "no method"),
-    ],
-)
-def test_what_cannot_be_done_is_said(desk: Desk, ask: Any, words: str) -> None:
+def test_what_cannot_be_done_is_said(desk: Desk) -> None:
     async def story() -> None:
         async with desk.editor([]) as editor:
-            with pytest.raises(acp.RequestError, match=words):
-                await ask(editor.agent)
+            agent = editor.agent
+            for ask, words in (
+                (agent.new_session(cwd="relative", mcp_servers=[]), "absolute"),
+                (agent.new_session(cwd="/no/such/folder", mcp_servers=[]), "not a folder"),
+                (agent.new_session(cwd="/no\0folder", mcp_servers=[]), "absolute"),
+                (agent.list_sessions(cwd="/no\0folder"), "absolute"),
+                (agent.list_sessions(cursor="9" * 5000), "cursor"),
+                (agent.prompt(session_id="nobody", prompt=[]), "no session"),
+                (agent.load_session(cwd="/", session_id="nobody", mcp_servers=[]), "no session"),
+                (agent.ext_method("strange", {}), "no method"),
+            ):
+                with pytest.raises(acp.RequestError, match=words):
+                    await ask
 
     play(story())
 
