@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import COWORK
+from tests.fakes.command import run_command
 
 HELLO = "- Hello."
 READS = """
@@ -238,27 +237,23 @@ def test_programs_get_their_object_without_a_prompt_too(
 def test_output_that_finds_no_room_is_a_failure_in_one_line(place: Any, output: str) -> None:
     with Path("/dev/full").open("wb") as full:
         words = ["run", "--script", place.script(HELLO), "-q", "--output", output, "go"]
-        done = subprocess.run(
-            [COWORK, *words], cwd=place.folder, stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
-        )
+        done = run_command(words, cwd=place.folder, env=os.environ, given=None, stdout=full.fileno())
     assert (done.returncode, done.stderr.decode()) == (
         1,
         "cowork: stdout could not be written: No space left on device\n",
     )
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["", "1"])
 @pytest.mark.parametrize(
     "words",
     ["config path", "config show", "tools --json", "tools", "cost", "--help", "run --help", "--version", "run hi"],
 )
-def test_a_listing_that_finds_no_room_is_told_the_same_way(place: Any, words: str, unbuffered: str) -> None:
+def test_a_listing_that_finds_no_room_is_told_the_same_way(place: Any, words: str, unbuffered: dict[str, str]) -> None:
+    line = [*words.split(), *["-q"] * (words == "run hi")]
+    env = {**os.environ, **unbuffered, "COWORK_HOME": str(place.folder / "häuschen")}
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [COWORK, *words.split(), *["-q"] * (words == "run hi")], cwd=place.folder, stdout=full,
-            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered, "COWORK_HOME": str(place.folder / "häuschen")},
-        )  # fmt: skip
+        done = run_command(line, cwd=place.folder, env=env, given=None, stdout=full.fileno())
     assert (done.returncode, done.stderr.decode()) == (
         1,
         "cowork: stdout could not be written: No space left on device\n",

@@ -14,6 +14,7 @@ import pytest
 
 from cowork.sessions.log.lock import Lock
 from tests.cli.conftest import COWORK
+from tests.fakes.command import run_command
 
 HELLO = "- Hello, world."
 READS = """
@@ -139,9 +140,7 @@ def test_a_reader_that_goes_away_from_a_listing_is_exit_141_too(cowork: Any, wor
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            [str(COWORK), *words], stdout=writing, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=100
-        )
+        done = run_command(words, cwd=cowork.folder, env=os.environ, given=None, stdout=writing)
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")

@@ -19,13 +19,20 @@ QUIET = {"COWORK_LOCAL_PORTS": ""}
 
 
 def run_command(
-    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], given: bytes | None, timeout: float = 200
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    given: bytes | None,
+    timeout: float = 200,
+    stdout: int = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[bytes]:
     """The command to its end, with what it printed; forked where that is the same as started."""
+    line = [str(COWORK), *words]
     if fork_server.can_fork(env):
-        return fork_server.run([str(COWORK), *words], cwd=cwd, env=env, given=given, timeout=timeout)
+        return fork_server.run(line, cwd=cwd, env=env, given=given, timeout=timeout, stdout=stdout)
     stdin = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
-    return subprocess.run([str(COWORK), *words], cwd=cwd, env=env, capture_output=True, timeout=timeout, **stdin)
+    return subprocess.run(line, cwd=cwd, env=env, stdout=stdout, stderr=subprocess.PIPE, timeout=timeout, **stdin)
 
 
 @dataclass(frozen=True)

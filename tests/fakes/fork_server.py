@@ -51,10 +51,10 @@ def can_fork(env: Mapping[str, str]) -> bool:
 
 
 def run(
-    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], given: bytes | None, timeout: float
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], given: bytes | None, timeout: float, stdout: int
 ) -> subprocess.CompletedProcess[bytes]:
-    """The command with these words and input (None: an empty one), to its end."""
-    return _server().run([str(word) for word in words], str(cwd), dict(env), given, timeout)
+    """The command with these words and input (None: an empty one), to its end; `stdout` as in subprocess."""
+    return _server().run([str(word) for word in words], str(cwd), dict(env), given, timeout, stdout)
 
 
 def start_in_terminal(
@@ -129,14 +129,15 @@ class _ForkServer:
         atexit.register(self._end)
 
     def run(
-        self, words: list[str], cwd: str, env: dict[str, str], given: bytes | None, timeout: float
+        self, words: list[str], cwd: str, env: dict[str, str], given: bytes | None, timeout: float, stdout: int
     ) -> subprocess.CompletedProcess[bytes]:
         with contextlib.ExitStack() as open_ends:
             (in_read, in_write), (out_read, out_write), (err_read, err_write) = (os.pipe() for _ in range(3))
             if given is None:
                 os.close(in_read)
                 in_read = os.open(os.devnull, os.O_RDONLY)
-            ours = open_ends.enter_context(self.ask(words, cwd, env, [in_read, out_write, err_write]))
+            streams = [in_read, out_write if stdout == subprocess.PIPE else stdout, err_write]
+            ours = open_ends.enter_context(self.ask(words, cwd, env, streams))
             for fd in (in_read, out_write, err_write):
                 os.close(fd)
             _receive_number(ours)  # its process

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cowork.sessions.log.writer import SessionLog
+from tests.fakes.command import Ended, run_command
 from tests.reports.sample import sample
-
-COWORK = Path(sys.executable).with_name("cowork")
 
 
 @pytest.fixture
@@ -25,22 +22,23 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, *words: str) -> Ended:
     env = os.environ | {"COWORK_HOME": str(home)}
-    return subprocess.run([COWORK, *words], capture_output=True, text=True, env=env, cwd=home, timeout=60, check=False)
+    done = run_command(words, cwd=home, env=env, given=None)
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_the_ending_of_the_name_says_the_form(home):
     for name, start in (("a.html", "<!doctype html>"), ("a.json", "{")):
         done = run(home, "sessions", "export", "k3v", "-o", name)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert (done.code, done.out, done.err) == (0, "", "")
         assert (home / name).read_text(encoding="utf-8").startswith(start)
 
 
 def test_without_a_file_it_goes_to_stdout(home):
     done = run(home, "sessions", "export", "k3v", "--html", "--redact")
-    assert done.stdout.startswith("<!doctype html>")
-    assert "refund" not in done.stdout
+    assert done.out.startswith("<!doctype html>")
+    assert "refund" not in done.out
 
 
 @pytest.mark.parametrize(
@@ -54,6 +52,6 @@ def test_without_a_file_it_goes_to_stdout(home):
 )
 def test_mistakes_are_told_in_two_lines(home, words, said):
     done = run(home, "sessions", "export", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) <= 2
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) <= 2
