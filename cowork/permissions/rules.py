@@ -219,7 +219,7 @@ class RuleBook:
                 stored, root = _read(file), str(workspace.root)
                 self.kept = tuple(rule for text in stored["allow"].get(root, ()) for rule in parse_all(str(text)))
                 self._programs = dict(stored.get("programs", {}).get(root, {}))
-            except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+            except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
                 raise UserError(f"{file} cannot be read as rules: {error}.", "Correct or delete it.") from error
 
     @property

@@ -84,20 +84,22 @@ def test_a_control_code_in_a_word_is_shown_not_obeyed(cowork: Any) -> None:
     assert "\x1b" not in done.stderr
 
 
-DEEP = "[" * 100_000
-
-
 @pytest.mark.parametrize(
-    "words",
-    ["batch deep.json --out out", "run --output-schema deep.json x", "run --script deep.json x",
-     "run --script deep.yaml x", "trust --list", "plugin list"],
-)  # fmt: skip
-def test_a_file_that_is_nested_without_end_is_told_in_a_line(cowork: Any, words: str) -> None:
-    home = cowork.folder / "home"
-    (home / "plugins").mkdir(parents=True)
-    for file in ("home/trust.json", "home/plugins/plugins.json", "deep.json", "deep.yaml"):
-        (cowork.folder / file).write_text(DEEP)
-    done = cowork(*words.split(), env={"COWORK_HOME": str(home)})
+    ("file", "words"),
+    [
+        ("deep.json", "batch deep.json --out out"),
+        ("deep.json", "run --output-schema deep.json x"),
+        ("deep.json", "run --script deep.json x"),
+        ("deep.yaml", "run --script deep.yaml x"),
+        ("home/trust.json", "trust --list"),
+        ("home/plugins/plugins.json", "plugin list"),
+        ("home/rules.json", "permissions explain ls"),
+    ],
+)
+def test_a_file_that_is_nested_without_end_is_told_in_a_line(cowork: Any, file: str, words: str) -> None:
+    (cowork.folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (cowork.folder / file).write_text("[" * 100_000)
+    done = cowork(*words.split(), env={"COWORK_HOME": str(cowork.folder / "home")})
     assert (done.returncode, "recursion depth" in done.stderr, "inside cowork" in done.stderr) == (2, True, False)
 
 
