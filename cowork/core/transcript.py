@@ -114,7 +114,7 @@ class Transcript:
             case ToolEnded():
                 self._add_result(event)
             case ContextCompacted():
-                self._compact(event)
+                event = self._compact(event)
             case SessionRewound():
                 if event.conversation:
                     self._rewind(event.to)
@@ -210,18 +210,18 @@ class Transcript:
                 result = ToolResult(call.id, _shorten(result.content), result.is_error)
             yield result
 
-    def _compact(self, event: ContextCompacted) -> None:
+    def _compact(self, event: ContextCompacted) -> ContextCompacted:
+        """Gives the event with `keep_from` as it came out: what an earlier summary took is not kept by a later one."""
         self._sent = None
         self._cleared.update(event.cleared)
         self._shortened.update(event.shortened)
         self.tokens, self._counted = event.tokens_after, event.id
         if not event.summary.strip():  # an empty text cannot be sent
-            return
+            return event
         start = event.keep_from
         # An older summary has a higher id than what was kept after it, and gives way to this one.
-        kept = dropwhile(
-            lambda e: e.id < start or (e.kind == "summary" and e.id != start), self._entries if start else ()
-        )
+        recent = dropwhile(lambda e: e.id < start or (e.kind == "summary" and e.id != start), self._entries)
+        kept = list(recent) if start else []
         self._entries = [HistoryPart(event.id, "summary", (Text(event.summary),), [event]), *kept]
         here = {entry.id for entry in self._entries}
         self._owner = {id: owner for id, owner in self._owner.items() if owner[0].id in here}
@@ -230,6 +230,7 @@ class Transcript:
         if self._recall:
             self._let_go_before(min(entry.id for entry in self._entries))
             self._let_go = event.id
+        return replace(event, keep_from=kept[0].id if kept else 0)
 
     def _let_go_before(self, oldest: int) -> None:
         """Keep of what a summary stands for the newest prompts, the one with what there is to know, and skills."""

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse
@@ -210,6 +210,7 @@ def test_a_blank_prompt_adds_no_block(text: str) -> None:
 
 
 @given(st.lists(events, max_size=24))
+@example([PromptAdded("hello"), ContextCompacted("so far"), ContextCompacted("so far", keep_from=1)])
 @settings(max_examples=200)
 def test_what_a_summary_stands_for_can_be_let_go_and_read_again(history: list[Event]) -> None:
     written: list[Event] = []
