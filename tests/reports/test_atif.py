@@ -77,7 +77,7 @@ def test_the_command_takes_the_last_session_of_the_folder(home):  # noqa: F811
         for event in again:
             log(event)
     done = run(home, "sessions", "export", "--atif")
-    assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
+    assert (done.code, done.err) == (0, "")
+    found = json.loads(done.out)
     check(found)
     assert found["session_id"] == "k3vq7m2a9xyz"  # as its events say

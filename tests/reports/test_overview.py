@@ -93,8 +93,8 @@ def test_sessions_of_tomorrow_are_no_traceback(tmp_path):
 def test_the_page_draws_a_bar_a_day_and_links_to_the_task(sessions, browser, tmp_path):
     home = sessions.parent
     done = run(home, "report", "--since", "all", "--html", "-o", "report.html", "--pages")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    data = json.loads(run(home, "report", "--since", "all", "--json").stdout)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    data = json.loads(run(home, "report", "--since", "all", "--json").out)
     browser.open((home / "report.html").as_uri(), 800, 900, "dark")
     drawn = browser.run("[...document.querySelectorAll('[data-day]')].map((b) => [b.dataset.day, +b.dataset.value])")
     assert drawn == [[day["day"], pytest.approx(day["known_usd"])] for day in data["days"]]
@@ -119,5 +119,5 @@ def test_the_page_draws_a_bar_a_day_and_links_to_the_task(sessions, browser, tmp
 )
 def test_mistakes_are_told_in_two_lines(sessions, words, said):
     done = run(sessions.parent, "report", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

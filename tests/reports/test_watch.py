@@ -18,8 +18,8 @@ from cowork.reports.watch import WatchServer
 from cowork.sessions.index import find
 from cowork.sessions.log.reader import read_from
 from cowork.sessions.log.writer import SessionLog
+from tests.fakes.command import COWORK
 from tests.reports.sample import START, sample
-from tests.reports.test_export_command import COWORK
 
 
 @pytest.fixture
