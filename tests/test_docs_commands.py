@@ -86,6 +86,7 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, sample: Path
         "COWORK_HOME": str(tmp_path / "cowork"),
         "TMPDIR": str(tmp_path),
         "LANG": "C.UTF-8",
+        "MAKEFLAGS": f"-- VENV={sys.prefix}",  # the environment that the tests run in, and no other
         **QUIET,
     }
     for block in blocks(needing=False):

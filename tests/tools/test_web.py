@@ -194,7 +194,12 @@ async def test_nobody_there_and_nobody_answering_are_told(
     with pytest.raises(ToolError, match="cannot be reached"):
         await call(ctx, web_fetch(LOCAL), url="http://127.0.0.1:1/")
     monkeypatch.setattr(http, "SECONDS", 0.2)
-    silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(5), "127.0.0.1", 0)
+
+    async def only_listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(only_listen, "127.0.0.1", 0)
     async with silent:
         port = silent.sockets[0].getsockname()[1]
         with pytest.raises(ToolError, match=r"did not answer|cannot be reached"):
