@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from cowork.core.hooks import HookGroup, Hooks
 from cowork.core.later import later
 from cowork.core.ports import Ask, Emit, is_tool_word
 from cowork.core.transcript import Transcript, fold
-from cowork.core.workspace import Workspace
+from cowork.core.workspace import Workspace, load_json
 from cowork.engine.assembly import AgentSpec, Rights, Services
 from cowork.engine.budget import Ledger, Limits
 from cowork.engine.compaction import Compaction
@@ -272,8 +271,8 @@ def _output_schema(path: Path | None) -> Json | None:
         return None
     try:
         with os_error_as(f"--output-schema: {path} cannot be read"):
-            schema = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+            schema = load_json(path)
+    except ValueError as error:
         raise UserError(f"--output-schema: {path} is not JSON: {error}.") from error
     wrong = schema_problems(schema) if isinstance(schema, dict) else ["not an object"]
     if wrong:

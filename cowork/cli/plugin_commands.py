@@ -20,6 +20,7 @@ from cowork.core.errors import UserError
 from cowork.core.hooks import HOOK_EVENTS
 from cowork.core.hygiene import clean_environ, visible
 from cowork.core.later import later
+from cowork.core.workspace import parse_json
 
 with later(__name__):  # each command loads what it uses
     from cowork.app.extend.hooks import run_trial
@@ -167,7 +168,7 @@ def try_hooks(ctx: typer.Context, event: HookEvent, file: Input = None, cwd: Cwd
 def _data(file: Path | None) -> dict[str, Any]:
     try:
         text = file.read_text("utf-8") if file else ("" if sys.stdin.isatty() else sys.stdin.read())
-        data = json.loads(text) if text.strip() else {}
+        data = parse_json(text) if text.strip() else {}
     except (OSError, ValueError) as error:
         hint = 'Such as {"tool_name": "Bash", "tool_input": {}}.'
         raise UserError(f"the input is not JSON: {error}", hint) from error

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cowork.config.sections import KEYS, PRICES, SECTIONS, SHORTHANDS
 from cowork.core.errors import UserError
+from cowork.core.workspace import start_of
 
 MAX_BYTES = 256 * 1024
 
@@ -48,10 +47,19 @@ class FileSettings(NamedTuple):
 
 def read(path: Path, shown: str) -> FileSettings | None:
     """What a file sets; None when there is no such file."""
-    text = _text(path, shown)
-    if text is None:
+    try:
+        raw = start_of(path, MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    values, lines = parse(text, shown)
+    except (OSError, ValueError) as error:
+        raise UserError(f"config: {shown} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(raw) > MAX_BYTES:
+        raise UserError(f"config: {shown} is larger than {MAX_BYTES // 1024} KB")
+    try:
+        values, lines = parse(raw.decode("utf-8-sig"), shown)
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UserError(f"config: {shown}:{line} is not UTF-8 text") from None
 
     def at(path: tuple[str, ...]) -> str:
         """A key inside an inline table stands on the line of that table."""
@@ -118,29 +126,6 @@ def _plain_name(token: str) -> str:
         return str(tomllib.loads(f"name = {token}")["name"]) if token[0] in "\"'" else token
     except ValueError:
         return token
-
-
-def _text(path: Path, shown: str) -> str | None:
-    try:
-        # Not blocking: a FIFO in the place of the file must not hang the start.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        raise UserError(f"config: {shown} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UserError(f"config: {shown} is not a regular file")
-        raw = os.read(descriptor, MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
-    if len(raw) > MAX_BYTES:
-        raise UserError(f"config: {shown} is larger than {MAX_BYTES // 1024} KB")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise UserError(f"config: {shown}:{line} is not UTF-8 text") from None
 
 
 def _entries(table: Mapping[str, Any], above: tuple[str, ...], at: At) -> Iterator[Entry]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cowork.config import paths
+from cowork.core.blocks import as_object
 from cowork.core.errors import UserError
+from cowork.core.workspace import load_json
 from cowork.private_files import write_private
 
 SERVICE = "cowork"
@@ -33,11 +36,10 @@ def read(name: str, environ: Mapping[str, str] | None = None) -> str:
 def read_file(environ: Mapping[str, str]) -> dict[str, str]:
     """The names that were kept by `keep`, each with its key, empty where the keyring has it."""
     try:
-        json = importlib.import_module("json")  # few runs read a stored key
-        found = json.loads(_file(environ).read_text(encoding="utf-8"))
+        found = as_object(load_json(_file(environ)))
     except (OSError, ValueError):
         return {}
-    return {str(name): str(key) for name, key in found.items()} if isinstance(found, dict) else {}
+    return {str(name): str(key) for name, key in found.items()}
 
 
 def keep(name: str, key: str, environ: Mapping[str, str]) -> Path | None:
@@ -48,7 +50,7 @@ def keep(name: str, key: str, environ: Mapping[str, str]) -> Path | None:
     except UserError:
         secret = key
     path = _file(environ)
-    write_private(path, importlib.import_module("json").dumps({**read_file(environ), name: secret}))
+    write_private(path, json.dumps({**read_file(environ), name: secret}))
     return path if secret else None
 
 

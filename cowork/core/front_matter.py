@@ -13,7 +13,7 @@ from typing import Any
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.secret_names import sensitive
-from cowork.core.workspace import start_of
+from cowork.core.workspace import parse_json, start_of
 
 MAX_FILE = 256 * 1024
 MAX_FILES = 500
@@ -82,10 +82,10 @@ def json_of_file(path: Path, most: int = MAX_FILE, *, comments: bool = False) ->
     """The object in a JSON file, and its text; BadFile when it is none. `comments`: whole lines of them are allowed."""
     text = text_of_file(path, most)
     try:
-        found = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE) if comments else text)
+        found = parse_json(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE) if comments else text)
     except json.JSONDecodeError as error:
         raise BadFile(error.lineno, f"is not JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadFile(1, f"is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise BadFile(1, "must be a JSON object")

@@ -7,6 +7,7 @@ any link, so a link swapped in between check and open makes the open fail instea
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from cowork.core.errors import ToolError
@@ -22,6 +24,7 @@ from cowork.core.secret_names import SECRET_GLOBS, fold_name
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may be entered but not listed
 _IGNORE_FILES, _EXCLUDES = (".gitignore", ".ignore", ".rgignore"), ".git/info/exclude"
 _STUCK_S, _LOOK_S = 1.0, 6.0  # without an end before we look for what may keep a search waiting; and after the look
+_HANDED_OVER = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")  # such as <(jq .schema facts.json)
 _NEVER = (Path("/proc"), Path("/sys"), Path("/dev"))  # other processes' memory and environment, devices, magic links
 
 _PROTECTED_FOLDERS = {
@@ -163,6 +166,31 @@ def start_of(path: Path, most: int) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a plain file", str(path))
         return file.read(most)
+
+
+def read_whole(path: Path, most: int = 8 << 20) -> bytes:
+    """All of a plain file, or of a pipe that a shell hands over; an OSError for anything else, or for more bytes."""
+    if _HANDED_OVER.fullmatch(str(path)):
+        with open(path, "rb") as file:
+            raw = file.read(most + 1)
+    else:
+        raw = start_of(path, most + 1)
+    if len(raw) > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MB", str(path))
+    return raw
+
+
+def load_json(path: Path, most: int = 8 << 20) -> Any:
+    """What a small file of JSON holds; OSError where it cannot be read, ValueError where it is no JSON."""
+    return parse_json(read_whole(path, most).decode("utf-8-sig"))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a text of a file says; a ValueError for one that is no JSON, or is nested without end."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 class IgnorePipes:

@@ -20,7 +20,7 @@ from cowork.core.errors import UserError
 from cowork.core.front_matter import MAX_FILES, BadFile, Problem, json_of_file, leads_out, line_of
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
-from cowork.core.workspace import start_of
+from cowork.core.workspace import load_json, start_of
 from cowork.extensions.finder import ExtensionFolder, Extensions, find
 from cowork.private_files import write_private
 
@@ -203,11 +203,10 @@ class PluginStore:
     def read_installed(self) -> dict[str, Json]:
         """What is known of each, by name."""
         try:
-            found = json.loads(self._list.read_text("utf-8"))
-            return {str(name): dict(facts) for name, facts in found["plugins"].items()}
+            return {str(name): dict(facts) for name, facts in load_json(self._list)["plugins"].items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self._list} cannot be read: {error}.", "Correct or delete it.") from error
 
     def fetch(self, source: str) -> FetchedPlugin:

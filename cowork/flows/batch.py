@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import time
@@ -14,12 +13,14 @@ from typing import Any
 
 from cowork.config.run_options import RunOptions
 from cowork.core.blocks import Json, add_cost
-from cowork.core.errors import UserError
+from cowork.core.errors import UserError, os_error_as
 from cowork.core.format import duration, money, one_line
 from cowork.core.hygiene import ascii_json
+from cowork.core.workspace import parse_json, read_whole
 from cowork.flows.jobs import Place, job_of, open_place
 from cowork.flows.journal import read
 
+_MOST_BYTES = 256 << 20  # of a file of tasks
 _KEPT = ("status", "result", "structured_output", "terminal_reason", "error", "session_id", "num_turns", "duration_ms",
          "usage", "total_cost_usd", "model", "patch")  # fmt: skip
 
@@ -54,16 +55,14 @@ class Batch:
     def load_tasks(self) -> list[Json]:
         """The tasks of this shard; each has an id, a prompt, and perhaps repo, ref, agent and schema."""
         tasks: dict[str, Json] = {}
-        try:
-            lines = self.tasks.read_bytes().splitlines()
-        except OSError as error:
-            raise UserError(f"{self.tasks} cannot be read: {error.strerror}.") from error
+        with os_error_as(f"{self.tasks} cannot be read"):
+            lines = read_whole(self.tasks, _MOST_BYTES).splitlines()
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                task = _task(json.loads(line), number, self.repo)
-            except (ValueError, TypeError, RecursionError) as error:
+                task = _task(parse_json(line), number, self.repo)
+            except (ValueError, TypeError) as error:
                 hint = 'A line is an object such as {"id": "a", "prompt": "fix it", "repo": "…", "ref": "…"}.'
                 raise UserError(f"{self.tasks}:{number} is not a task: {error}", hint) from error
             if task["id"] in tasks:
@@ -74,10 +73,8 @@ class Batch:
     async def run(self) -> int:
         """Run what is not done yet; gives the exit code."""
         tasks, limit = self.load_tasks(), self.options.max_cost
-        try:
+        with os_error_as(f"{self.out} cannot be made"):
             self.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{self.out} cannot be made: {error.strerror}.") from error
         earlier = self._read_results()
         tasks = [t for t in tasks if earlier.get(t["id"], {}).get("status") != "success"]
         if limit and (self.cost_usd or 0) >= limit:
@@ -85,16 +82,11 @@ class Batch:
         self._say(f"{len(tasks)} tasks to run, {len(earlier)} results from before")
         place = await open_place(self.on, self.jobs)
         try:
-            self.work = [asyncio.create_task(self._run_task(place, task, len(tasks))) for task in tasks]
-            await asyncio.gather(*self.work)
-        except asyncio.CancelledError:
-            if not self.over:
-                raise
+            async with asyncio.TaskGroup() as group:
+                self.work = [group.create_task(self._run_task(place, task, len(tasks))) for task in tasks]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         finally:
-            for task in self.work:
-                task.cancel()
-            if self.work:
-                await asyncio.wait(self.work)
             await place.aclose()
             self._write_predictions()
         return 4 if self.over else 1 if self.failed else 0

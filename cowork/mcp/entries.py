@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import re
@@ -15,11 +14,11 @@ from urllib.parse import urlsplit
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.workspace import start_of
+from cowork.core.workspace import load_json
 
 Scope = Literal["local", "project", "user", "config", "flag", "agent"]
 STRONGEST: tuple[Scope, ...] = ("flag", "local", "project", "user", "config")  # whole entries, never merged
-_MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 20  # of a file of servers
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # What a project's file may not read, whatever a person says to its server: the keys of our own models.
@@ -74,23 +73,15 @@ class ServerEntry:
         return " ".join([str(self.raw.get("command", "")), *map(str, self.raw.get("args", ()))])
 
 
-def load_json(path: Path) -> Any:
-    """What a file of servers holds; an OSError where it is no plain file, or too large to be one."""
-    raw = start_of(path, _MOST_BYTES + 1)
-    if len(raw) > _MOST_BYTES:
-        raise OSError(errno.EFBIG, f"larger than {_MOST_BYTES >> 20} MB", str(path))
-    return json.loads(raw.decode("utf-8-sig"))
-
-
 def read_file(path: Path, scope: Scope, folder: Path | None = None) -> tuple[list[ServerEntry], list[str]]:
     """(entries, problems) of a file; `folder` picks what the user's file holds for that folder alone."""
     try:
-        found = load_json(path)
+        found = load_json(path, MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return [], []
     except OSError as error:
         return [], [f"{path} cannot be read: {error.strerror}"]
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return [], [f"{path} is not JSON: {error}"]
     if folder is not None:
         found = as_object(as_object(found).get("projects")).get(str(folder), {})

@@ -17,6 +17,7 @@ from cowork.core.blocks import Json
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.core.later import later
+from cowork.core.workspace import load_json
 from cowork.mcp import protocol
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone, SessionEnded
@@ -232,8 +233,8 @@ class ListCache:
         try:
             file = self._file(entry)
             old = time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400
-            return None if old else protocol.ServerFacts(**json.loads(file.read_bytes()))
-        except (OSError, ValueError, TypeError, RecursionError):
+            return None if old else protocol.ServerFacts(**load_json(file, protocol.MOST_BYTES))
+        except (OSError, ValueError, TypeError, RecursionError):  # the last of an entry nested too deeply
             return None
 
     def put(self, entry: ServerEntry, known: protocol.ServerFacts) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import EXACTLY, JOIN_LATER, Family, ToolFacts, names_tool
-from cowork.core.workspace import Workspace, start_of
+from cowork.core.workspace import Workspace, load_json, start_of
 from cowork.private_files import write_private
 
 BEYOND = ("Network", "Outside")  # not tools: commands that may have the network, or run outside the sandbox
@@ -35,7 +35,7 @@ _RULE = re.compile(rf"\s*({_NAME}|mcp__[A-Za-z0-9_-]*\*)\s*(?:\((.*)\))?\s*", re
 _BETWEEN = re.compile(rf"(?<=\)),\s*(?={_NAME}\()")
 _EXAMPLES = "Write Tool or Tool(pattern), such as Bash(git commit:*), Bash(npm test), Edit(src/**), Read(.env),"
 _EXAMPLES += " Task(explore), mcp__git__*, Network(npm ci:*), Outside(docker:*)."
-_MOST_RULES, _MOST_PROGRAM = 1 << 20, 16 << 20  # bytes of the file of rules, and of a program
+_MOST_PROGRAM = 16 << 20  # bytes of a granted program
 
 
 @frozen
@@ -219,7 +219,7 @@ class RuleBook:
                 stored, root = _read(file), str(workspace.root)
                 self.kept = tuple(rule for text in stored["allow"].get(root, ()) for rule in parse_all(str(text)))
                 self._programs = dict(stored.get("programs", {}).get(root, {}))
-            except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
                 raise UserError(f"{file} cannot be read as rules: {error}.", "Correct or delete it.") from error
 
     @property
@@ -269,8 +269,7 @@ class RuleBook:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
-            stored: dict[str, Any] = json.loads(file.read(_MOST_RULES))
+        stored: dict[str, Any] = load_json(path)
     except FileNotFoundError:
         return {"allow": {}}
     if not isinstance(stored.get("allow"), dict):

@@ -15,7 +15,7 @@ from typing import Any
 
 from cowork.core.errors import UserError
 from cowork.core.front_matter import with_imports
-from cowork.core.workspace import start_of
+from cowork.core.workspace import load_json, start_of
 from cowork.private_files import write_private
 
 # What could run or steer, relative to the folder; a folder counts with all that is below it.
@@ -25,7 +25,7 @@ _NAMES = (
 )
 STEERING = tuple(_NAMES.split())
 _LINKED = (".cowork", ".agents", "agents", "commands", "skills", "hooks")  # folders that are read through a link too
-_MOST_FILES, _MOST_DEPTH, _MOST_BYTES, _MOST_STORE = 2_000, 12, 16 << 20, 8 << 20
+_MOST_FILES, _MOST_DEPTH, _MOST_BYTES = 2_000, 12, 16 << 20
 _TOO_DEEP = "too deep"
 
 
@@ -65,12 +65,11 @@ class Trust:
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            with open(self.store, "rb") as file:
-                raw = json.loads(file.read(_MOST_STORE).decode("utf-8", "surrogateescape"))
-            return {key: {"digest": str(one["digest"]), "at": float(one["at"])} for key, one in raw["folders"].items()}
+            kept = load_json(self.store)["folders"]
+            return {key: {"digest": str(one["digest"]), "at": float(one["at"])} for key, one in kept.items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self.store} cannot be read: {error}.", "Delete it to trust folders anew.") from error
 
     def _write(self, kept: dict[str, dict[str, Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
@@ -16,6 +15,7 @@ from cowork.core.errors import ProviderError, ProviderErrorKind, UserError
 from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import StopReason
+from cowork.core.workspace import parse_json, read_whole
 
 with later(__name__):
     from cowork.providers.errors import kind_of_status
@@ -72,8 +72,8 @@ class Script:
 def load_script(path: str | Path) -> Script:
     """The script in a YAML or JSON file."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        raw = json.loads(text) if str(path).endswith(".json") else yaml.safe_load(text)
+        text = read_whole(Path(path)).decode()
+        raw = parse_json(text) if str(path).endswith(".json") else yaml.safe_load(text)
     except OSError as e:
         raise UserError(f"Cannot read the script {path}: {e.strerror}", "Give the path of a YAML or JSON file.") from e
     except (ValueError, RecursionError, yaml.YAMLError) as e:

@@ -91,16 +91,36 @@ def test_a_control_code_in_a_word_is_shown_not_obeyed(cowork: Any) -> None:
         ("deep.json", "run --output-schema deep.json x"),
         ("deep.json", "run --script deep.json x"),
         ("deep.yaml", "run --script deep.yaml x"),
+        ("deep.jsonl", "run --replay deep.jsonl x"),
         ("home/trust.json", "trust --list"),
         ("home/plugins/plugins.json", "plugin list"),
         ("home/rules.json", "permissions explain ls"),
     ],
 )
-def test_a_file_that_is_nested_without_end_is_told_in_a_line(cowork: Any, file: str, words: str) -> None:
+def test_a_file_that_is_nested_without_end_or_a_pipe_is_told_in_a_line(cowork: Any, file: str, words: str) -> None:
     (cowork.folder / file).parent.mkdir(parents=True, exist_ok=True)
-    (cowork.folder / file).write_text("[" * 100_000)
+    (cowork.folder / file).write_text("[" * 100_000 + "\n")
     done = cowork(*words.split(), env={"COWORK_HOME": str(cowork.folder / "home")})
-    assert (done.returncode, "recursion depth" in done.stderr, "inside cowork" in done.stderr) == (2, True, False)
+    assert (done.returncode, "inside cowork" in done.stderr, len(done.stderr) < 500) == (2, False, True)
+    said = ("nested too deeply", "recursion depth", "is not a recording of this version")
+    assert any(why in done.stderr for why in said)
+    (cowork.folder / file).unlink()
+    os.mkfifo(cowork.folder / file)
+    done = cowork(*words.split(), env={"COWORK_HOME": str(cowork.folder / "home")})
+    assert (done.returncode, "not a plain file" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["<(cat schema.json)", "/proc/self/fd/3 3< <(cat schema.json)"], ids=["bash", "zsh"])
+def test_what_a_shell_hands_over_is_read(cowork: Any, name: str) -> None:
+    if name.startswith("/proc") and not os.path.isdir("/proc/self/fd"):
+        pytest.skip("zsh names them otherwise here")
+    (cowork.folder / "schema.json").write_text('{"type": "object"}')
+    words = ["run", "--script", cowork.script('["{}"]'), "--output-schema", name, "x"]
+    line = " ".join([f"{sys.executable} -m cowork", *words])
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, cwd=cowork.folder, stdin=subprocess.DEVNULL
+    )
+    assert (done.returncode, done.stdout) == (0, "{}\n"), done.stderr
 
 
 def test_whoever_prints_nothing_that_steers_gets_through(cowork: Any) -> None:

@@ -149,13 +149,13 @@ def test_a_hostile_file_is_refused_quickly(place: Any, text: str) -> None:
 
 def test_a_pipe_in_the_place_of_the_file_does_not_block(place: Any) -> None:
     os.mkfifo(place.user_file)
-    with pytest.raises(UserError, match="not a regular file"):
+    with pytest.raises(UserError, match="not a plain file"):
         place.load()
 
 
 def test_a_folder_in_the_place_of_the_file_is_refused(place: Any) -> None:
     place.user_file.mkdir()
-    with pytest.raises(UserError, match="not a regular file"):
+    with pytest.raises(UserError, match="Is a directory"):
         place.load()
 
 

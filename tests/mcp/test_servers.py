@@ -162,6 +162,7 @@ def test_the_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
         deep = {"a": deep}
     cache.put(entry, replace(known, capabilities=deep))
     assert cache.get(entry) is None
+    assert cache.get(entry_of("a", {"url": "http://x", "note": deep}, "user")) is None
 
 
 async def test_a_server_in_a_box_writes_only_where_its_entry_says(stage: Stage) -> None:

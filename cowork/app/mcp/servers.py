@@ -20,9 +20,10 @@ from cowork.core.git import project_root
 from cowork.core.hygiene import visible_line
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Ask
+from cowork.core.workspace import load_json
 from cowork.engine.loop import Prompt
 from cowork.mcp.content import cut_text, resource_content
-from cowork.mcp.entries import ServerEntry, entries_of, entry_of, fill, load_json, read_file, strongest
+from cowork.mcp.entries import MOST_BYTES, ServerEntry, entries_of, entry_of, fill, read_file, strongest
 from cowork.mcp.protocol import Channel, McpError
 from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
 from cowork.private_files import write_private
@@ -292,7 +293,7 @@ class Approvals:
 
     def _read(self) -> Json:
         try:
-            return as_object(json.loads(self._file.read_bytes()))
+            return as_object(load_json(self._file))
         except (OSError, ValueError):
             return {}
 
@@ -326,7 +327,7 @@ def why_not(name: str, raw: Json, taken: Collection[str]) -> str:
 def change_file(path: Path, name: str, entry: Json | None, folder: Path | None = None) -> bool:
     """Write an entry to a file, or remove it; False when there was none to remove."""
     try:
-        whole = load_json(path) if path.exists() else {}
+        whole = load_json(path, MOST_BYTES) if path.exists() else {}
         servers = whole
         for key in ("projects", str(folder), "mcpServers") if folder else ("mcpServers",):
             servers = servers.setdefault(key, {})

@@ -19,6 +19,7 @@ from typing import Any
 from cowork.core.blocks import Json, Usage, blocks_from_list
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, OnRequest, Provider, Reply, Request, Retry, Source, Used
+from cowork.core.workspace import parse_json, read_whole
 from cowork.providers.prices import price
 from cowork.providers.recording.record import (
     ERROR_FIELDS,
@@ -32,6 +33,7 @@ from cowork.providers.recording.record import (
     request_to_dict,
 )
 
+_MOST_BYTES = 256 << 20
 _SHORTEST_FACT = 5  # replacing anything shorter would hit ordinary words
 _VOLATILE = [
     (re.compile(r"<environment>.*?</environment>", re.DOTALL), "<environment>"),
@@ -76,7 +78,7 @@ class Replay:
         self._costs: dict[tuple[str, Usage], float] = {}  # what exactly a usage cost then
         for number, line in enumerate(self._read_lines(), 1):
             try:
-                self._load(json.loads(line), is_head=number == 1)
+                self._load(parse_json(line), is_head=number == 1)
             except (ValueError, KeyError, TypeError) as e:
                 what = "is not a recording of this version" if number == 1 else f"is damaged in line {number}"
                 raise UserError(f"{self.path} {what}", "Record it again with --record.") from e
@@ -110,7 +112,7 @@ class Replay:
     def _read_lines(self) -> list[str]:
         """Whole lines; what a killed recorder left of its last one is not one."""
         try:
-            return Path(self.path).read_text(encoding="utf-8").split("\n")[:-1]
+            return read_whole(Path(self.path), _MOST_BYTES).decode().split("\n")[:-1]
         except OSError as e:
             raise UserError(f"Cannot read the recording {self.path}: {e.strerror}") from e
         except UnicodeDecodeError as e:

@@ -25,6 +25,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, TurnEnded
 from cowork.core.format import plural
 from cowork.core.later import later
+from cowork.core.workspace import load_json
 from cowork.private_files import open_private, own_mode, private_folder, replace_private
 from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.reader import Loaded, encode, read
@@ -174,7 +175,7 @@ class SessionLog:
     def read_waiting(self) -> list[str]:
         """What was kept so; a file that cannot be read holds nothing."""
         try:
-            raw = json.loads((self.folder / WAITING).read_bytes())
+            raw = load_json(self.folder / WAITING, BACKLOG_BYTES)
         except (OSError, ValueError):
             return []
         return [text for text in raw if isinstance(text, str)] if isinstance(raw, list) else []
