@@ -58,19 +58,28 @@ def folders_down_to(cwd: Path) -> list[Path]:
 
 def branch_of(cwd: Path) -> str:
     """The checked-out branch or short commit, empty outside a repository."""
-    root = project_root(cwd)
+    folder = git_folder(project_root(cwd))
     try:
-        git = root / ".git"
-        if git.is_file():  # a worktree or submodule names its real folder
-            git = root / _text(git).removeprefix("gitdir:").strip()
-        head = _text(git / "HEAD").strip()
+        head = start_of(folder / "HEAD", 4096).decode("utf-8", "replace").strip() if folder else ""
     except (OSError, ValueError):
         return ""
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else head[:8]
 
 
-def _text(path: Path) -> str:
-    return start_of(path, 4096).decode("utf-8", "replace")
+def git_folder(top: Path) -> Path | None:
+    """Where git keeps what it knows of a working tree; that of a worktree or submodule says so in a file."""
+    entry = top / ".git"
+    folder = named_folder(top, entry, "gitdir:") if os.path.isfile(entry) else Path(os.path.realpath(entry))
+    return folder if folder and os.path.isdir(folder) else None
+
+
+def named_folder(base: Path, pointer: Path, label: str = "") -> Path | None:
+    """The folder that a file of git names, as seen from another; None where it names none."""
+    try:
+        text = os.fsdecode(start_of(pointer, 4096))
+        return Path(os.path.realpath(base / text.removeprefix(label).strip()))
+    except (OSError, ValueError):
+        return None
 
 
 class IndexEntry(NamedTuple):

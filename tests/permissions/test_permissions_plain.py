@@ -32,3 +32,9 @@ def test_pipes_devices_and_the_system_are_not_read(goal: str, tmp_path: Path) ->
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").symlink_to(f"../{goal}" if goal == "pipe" else goal)
     assert branch_of(tmp_path) == ""
+
+
+@pytest.mark.parametrize("named", ["a" * 300, "/proc/1/root/x", "\0", "nowhere"])
+def test_a_git_file_that_names_no_folder_is_no_repository(named: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text(f"gitdir: {named}\n")
+    assert branch_of(tmp_path) == ""

@@ -55,7 +55,6 @@ class Sandbox:
         self._environ, self._rules = environ or {}, rules
         self.home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))
         self._secrets = masks.WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
-        self.known: list[Path] | None = None  # what is guarded, if that was looked up for the very next command
         self.alone = True  # no other command runs that could move what is mounted for the next one
         self._serving = False  # nor a server that may write
         # A program of the workspace, or of the folder one is in, is no sandbox.
@@ -122,13 +121,12 @@ class Sandbox:
         movable = any(_TMP in path.parents for path in places)
         if not movable and self.temporary and (shared := self.temporary.folder()):
             places[_TMP] = ["--bind", str(shared), str(_TMP)]
-        kept, self.known = self.known or guarded_paths(self.roots)[0], None
         # What deny rules for edits name, as far as it is there: a folder with all in it, or a file.
         patterns = [rule.pattern for rule in self._rules().deny if rule.names_files("write")]
         names = filter(None, (re.split(r"[*?]", pattern)[0].rstrip("/") for pattern in patterns))
         named = (Path(os.path.realpath(self.workspace.root / name)) for name in names)
         denied = [path for path in named if {*self.roots} & {*path.parents} and os.path.exists(path)]
-        fixed = [path for path in dict.fromkeys((*kept, *denied)) if path not in self.roots]
+        fixed = [path for path in dict.fromkeys((*guarded_paths(self.roots), *denied)) if path not in self.roots]
         nested = self._serving or not self.alone
         return self._around(argv, cwd, places, masked, fixed, self.writable(), network=network, nested=nested)
 
@@ -174,7 +172,7 @@ class Sandbox:
             return [carriers.SEATBELT, "-p", profile, *argv]
         places = self._places(hidden, masks.other_homes(self.home, self.roots), network=network)
         self._serving = self._serving or bool(folders)
-        return self._around(argv, cwd, places, masked, guarded_paths(folders)[0], folders, network=network, nested=True)
+        return self._around(argv, cwd, places, masked, guarded_paths(folders), folders, network=network, nested=True)
 
     def _around(
         self,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cowork.core.errors import ToolError
+from cowork.core.git import git_folder, named_folder
 from cowork.core.workspace import Workspace, find_protection, is_closed, start_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 GIT_FOLDERS = ("hooks", "info")
 GIT_FILES = ("config", "config.worktree", "commondir", "gitdir")  # the last two say which other folder git obeys
 _MOST_MODULES = 64
-_POINTER = 4096  # bytes of a file that names a folder
 _SET_ASIDE = ".set-aside"
 _MOST_CONFIG = 128 * 1024
 # A line of a configuration of git that cannot make it run a program, open a connection or follow another file.
@@ -69,9 +69,9 @@ _OUTSIDE = (
 _FLOCK = struct.Struct("hhqqi")  # struct flock
 
 
-def guarded_paths(roots: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """What is there and stays in the folders commands may write, and those of them that git keeps its own in."""
-    gits = list(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
+def guarded_paths(roots: Sequence[Path]) -> list[Path]:
+    """What is there and stays in the folders commands may write."""
+    gits = git_folders(roots)
     found = [
         Path(entry.path) for entry in protected_entries(roots, gits) if entry.name != ".git" or os.path.isfile(entry)
     ]
@@ -86,7 +86,7 @@ def guarded_paths(roots: Sequence[Path]) -> tuple[list[Path], list[Path]]:
         real = Path(os.path.realpath(path))
         if real == path or (real not in roots and any(real.is_relative_to(root) for root in roots)):
             fixed[real] = None
-    return list(fixed), gits
+    return list(fixed)
 
 
 def protected_entries(places: Iterable[Path], gits: Iterable[Path]) -> Iterator[os.DirEntry[str]]:
@@ -101,31 +101,30 @@ def protected_entries(places: Iterable[Path], gits: Iterable[Path]) -> Iterator[
 def repository_of(cwd: Path) -> tuple[Path, Path, Path] | None:
     """Where git keeps its own for what lies here, the top of its files, and what it shares with other worktrees."""
     top = next((top for top in (cwd, *cwd.parents) if os.path.lexists(top / ".git")), None)
-    git = _git_of(top) if top else None
-    return (git, top, _git_path(git, git / "commondir") or git) if git and top else None
-
-
-def _git_of(top: Path) -> Path | None:
-    entry = top / ".git"
-    return _git_path(top, entry, "gitdir:") if os.path.isfile(entry) else Path(os.path.realpath(entry))
+    git = git_folder(top) if top else None
+    return (git, top, named_folder(git, git / "commondir") or git) if git and top else None
 
 
 def worktree_of(root: Path) -> Path | None:
     """The repository a linked worktree belongs to, which commits write to; only if that one says so too."""
     pointer = root / ".git"
-    folder = _git_path(root, pointer, "gitdir:") if os.path.isfile(pointer) and not os.path.islink(pointer) else None
-    common = _git_path(folder, folder / "commondir") if folder else None
+    folder = named_folder(root, pointer, "gitdir:") if os.path.isfile(pointer) and not os.path.islink(pointer) else None
+    common = named_folder(folder, folder / "commondir") if folder else None
     if not folder or not common or folder.parent != common / "worktrees":
         return None
     real = all(os.path.exists(common / name) for name in ("HEAD", "objects", "refs"))
-    return common if real and _git_path(folder, folder / "gitdir") == pointer else None
+    return common if real and named_folder(folder, folder / "gitdir") == pointer else None
+
+
+def git_folders(roots: Sequence[Path]) -> list[Path]:
+    """Where git keeps its own of these folders, their submodules' too."""
+    return list(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
 
 
 def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
-    """Where git keeps its own of a folder, its submodules' too."""
     common = worktree_of(root)
-    found = common or _git_of(root)
-    if not found or not (common or (os.path.isdir(found) and any(found.is_relative_to(place) for place in roots))):
+    found = common or git_folder(root)
+    if not found or not (common or any(found.is_relative_to(place) for place in roots)):
         return
     yield found
     for place, folders, files in islice(os.walk(found / "modules"), _MOST_MODULES):  # names may hold slashes
@@ -137,19 +136,9 @@ def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
 
 def _inside(tree: Path, roots: Sequence[Path]) -> bool:
     """Whether a worktree is checked out where commands may write, deeper than what is guarded: they may remove it."""
-    pointer = _git_path(tree, tree / "gitdir") or tree
+    pointer = named_folder(tree, tree / "gitdir") or tree
     deeper = pointer.parent not in roots and any(pointer.is_relative_to(root) for root in roots)
-    return deeper and _git_path(pointer.parent, pointer, "gitdir:") == tree
-
-
-def _git_path(folder: Path, pointer: Path, label: str = "") -> Path | None:
-    """The folder that a file of git names; None where it names none."""
-    try:
-        with pointer.open("rb") as file:
-            text = os.fsdecode(file.read(_POINTER))
-        return Path(os.path.realpath(folder / text.removeprefix(label).strip()))
-    except (OSError, ValueError):
-        return None
+    return deeper and named_folder(pointer.parent, pointer, "gitdir:") == tree
 
 
 def scan(folder: Path | str) -> list[os.DirEntry[str]]:
@@ -172,10 +161,10 @@ class Watch:
 
     def begin(self, cwd: Path) -> WatchHold:
         """Note what is there now, for the command that starts in `cwd`."""
-        (fixed, gits), places = guarded_paths(self._sandbox.roots), list(dict.fromkeys((*self._sandbox.roots, cwd)))
+        roots = self._sandbox.roots
+        gits, places = git_folders(roots), list(dict.fromkeys((*roots, cwd)))
         boxed = self._sandbox.active and sys.platform != "darwin"  # seatbelt goes by name, whether it is there or not
-        locks, self._sandbox.alone = _lock(self._sandbox.roots if boxed else [])
-        self._sandbox.known = fixed if boxed else None
+        locks, self._sandbox.alone = _lock(roots if boxed else [])
         if self.running == 0:
             self._known, self._watched = {}, set()  # what came while no command ran is the person's
         here = _present(places, gits, inside=not boxed)

@@ -6,7 +6,6 @@ names is run.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -15,9 +14,9 @@ from threading import Timer
 from typing import NamedTuple
 
 from cowork.core import spawn
-from cowork.core.git import IndexEntry, read_index
+from cowork.core.git import IndexEntry, git_folder, project_root, read_index
 from cowork.core.hygiene import clean_environ
-from cowork.core.workspace import IgnorePipes, start_of
+from cowork.core.workspace import IgnorePipes
 from cowork.private_files import private_folder, replace_private
 
 _TIMEOUT_S = 60
@@ -36,16 +35,9 @@ class Repository(NamedTuple):
     @classmethod
     def of(cls, folder: Path) -> Repository | None:
         """The repository a folder is in."""
-        for top in (folder, *folder.parents):
-            dot_git = top / ".git"
-            if dot_git.is_dir():
-                return cls(top, dot_git)
-            if dot_git.is_file():  # of a worktree or submodule
-                with contextlib.suppress(OSError):
-                    target = top / os.fsdecode(start_of(dot_git, 4096)).strip().removeprefix("gitdir: ")
-                    return cls(top, target) if target.is_dir() else None
-                return None
-        return None
+        top = project_root(folder)
+        found = git_folder(top)
+        return cls(top, found) if found else None
 
     @classmethod
     def empty(cls, top: Path, git_folder: Path) -> Repository:
