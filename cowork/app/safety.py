@@ -54,7 +54,7 @@ def safety(
 
     @cache
     def sandbox() -> Sandbox:
-        return _sandbox(config, workspace, environ, book, scratch)
+        return _sandbox(config, workspace, environ, book)
 
     def say(text: str, made: Sequence[str]) -> None:
         emitter.publish(Notice(text, "warning", "protected.made", {"paths": made}))
@@ -239,15 +239,12 @@ def _book(config: Config, workspace: Workspace, environ: Mapping[str, str] | Non
     return RuleBook(workspace, rules, None if environ is None else paths.config_dir(environ) / "rules.json")
 
 
-def _sandbox(
-    config: Config, workspace: Workspace, environ: Mapping[str, str], book: RuleBook, scratch: Path | None = None
-) -> Sandbox:
+def _sandbox(config: Config, workspace: Workspace, environ: Mapping[str, str], book: RuleBook) -> Sandbox:
     return Sandbox(
         mode=config.sandbox.mode,
         network=config.sandbox.network,
         workspace=workspace,
-        scratch=scratch,
         environ=environ,
-        temporary=Temporary() if scratch else None,
+        temporary=Temporary(),
         rules=book.all,
     )

@@ -40,6 +40,11 @@ FILE = "~/.config/cowork/config.toml"
             "Allowed: a whole number of at least 1,024, or 0 (10,000 characters).",
         ),
         (
+            "[sandbox]\nmode = 'maybe'",
+            f'config: {FILE}:2 sandbox.mode must be one of auto, required, off, it is "maybe"',
+            "Allowed: one of auto, required, off.",
+        ),
+        (
             "[permissions]\nmode = 'yolo'",
             f'config: {FILE}:2 permissions.mode must be one of ask, accept-edits, auto, plan, bypass, it is "yolo"',
             "Allowed: one of ask, accept-edits, auto, plan, bypass.",

@@ -57,7 +57,7 @@ async def held(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     desk = make_desk(tmp_path)
     desk.ctx.tree.scratch.mkdir()
     environ = {**desk.ctx.tree.environ} | ({"PATH": "/nowhere"} if request.param == "landlock" else {})
-    sandbox = Sandbox(workspace=desk.ctx.workspace, environ=environ, scratch=desk.ctx.tree.scratch, network=True)
+    sandbox = Sandbox(workspace=desk.ctx.workspace, environ=environ, network=True)
     if not (sandbox.fenced if request.param == "landlock" else sandbox.active):
         pytest.skip(f"no {request.param} here: {sandbox.status()}")
     desk.ctx.tree.wrap = sandbox.wrap

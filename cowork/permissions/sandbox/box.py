@@ -24,7 +24,6 @@ from cowork.permissions.sandbox import carriers, landlock, masks
 from cowork.permissions.sandbox.carriers import Temporary
 from cowork.permissions.sandbox.watch import guarded_paths, reasons, repository_of, worktree_of
 
-MODES = ("auto", "required", "off")
 _TMP = Path("/tmp")
 _EMPTY = str(Path(cowork.__file__).with_name("py.typed"))  # a file of ours that holds nothing
 # Variables of caches that would lie in the home folder, which cannot be written inside; and of those that checkers keep
@@ -43,14 +42,11 @@ class Sandbox:
         workspace: Workspace,
         mode: str = "auto",
         network: bool = False,
-        scratch: Path | None = None,
         environ: Mapping[str, str] | None = None,
         temporary: Temporary | None = None,
         rules: Callable[[], Rules] = Rules,
     ) -> None:
-        if mode not in MODES:
-            raise UserError(f"{mode!r} is not a sandbox mode.", f"Modes: {', '.join(MODES)}.")
-        self.mode, self.network, self.workspace, self.scratch = mode, network, workspace, scratch
+        self.mode, self.network, self.workspace = mode, network, workspace
         self.temporary = temporary  # what commands have for /tmp; each its own if there is none
         self._environ, self._rules = environ or {}, rules
         self.home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))
@@ -256,9 +252,7 @@ class Sandbox:
 
     def writable(self) -> list[Path]:
         """Folders that can be written inside, at the same paths as outside."""
-        scratch = [Path(os.path.realpath(self.scratch))] if self.scratch and os.path.isdir(self.scratch) else []
-        commons = [common for root in self.workspace.writable if (common := worktree_of(root))]
-        return [*self.roots, *scratch, *commons]
+        return [*self.roots, *(common for root in self.workspace.writable if (common := worktree_of(root)))]
 
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""

@@ -13,6 +13,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.later import later
 from cowork.core.ports import Effect, ToolRecord, error_record, ok, partial
+from cowork.core.workspace import start_of
 from cowork.tools.base import Interrupted, Param, ToolContext, tool, touches_nothing
 
 with later(__name__):
@@ -143,8 +144,7 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
 def take_folder(path: Path) -> str:
     """The folder a shell ended in, from the file it left; empty where it left none."""
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            said = file.read(4096).rstrip("\n")
+        said = os.fsdecode(start_of(path, 4096)).rstrip("\n")
         path.unlink()
     except OSError:
         return ""

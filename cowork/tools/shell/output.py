@@ -78,8 +78,9 @@ class Capture:
         return _last(self._tail or self._head, size, lines)
 
     def read(self, start: int, most: int) -> bytes:
-        """Recorded bytes from `start` on."""
-        with open(self.path, "rb") as file:
+        """Recorded bytes from `start` on; a link or a pipe that a command put in the file's place leads nowhere."""
+        alone = os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(self.path, "rb", opener=lambda path, flags: os.open(path, flags | alone)) as file:
             file.seek(start)
             return file.read(most)
 

@@ -158,3 +158,15 @@ def test_a_full_disk_ends_recording_only(tmp_path: Path) -> None:
 
 def test_progress_that_goes_back_to_the_first_column_is_overwritten() -> None:
     assert plain("".join(f"\x1b[2K\x1b[{at}Gstep {n}" for n, at in enumerate(["", "0", "1"]))) == "step 2"
+
+
+def test_a_link_in_the_place_of_a_record_is_not_followed(tmp_path: Path) -> None:
+    capture = Capture(tmp_path, "c", file=True)
+    capture.feed(b"printed\n")
+    assert capture.read(0, 100) == b"printed\n"
+    (tmp_path / "key").write_text("PLANTED-SECRET")
+    capture.path.unlink()
+    capture.path.symlink_to(tmp_path / "key")
+    with pytest.raises(OSError):
+        capture.read(0, 100)
+    capture.finish()
