@@ -142,6 +142,13 @@ class Workspace:
             os.close(here)
 
 
+def protected_names() -> str:
+    """All that `find_protection` goes by, but for .git itself, as a pattern of the plainest kind, in any case."""
+    names = [re.escape(name) for name in (*_PROTECTED_FOLDERS, *_PROTECTED_FILES) if name != ".git"]
+    names += [_SHELL_FILES.pattern.replace("(?:", "("), rf"\.config/({'|'.join(_PROTECTED_CONFIG)})"]
+    return re.sub("[a-z]", lambda letter: f"[{letter[0]}{letter[0].upper()}]", "|".join(names))
+
+
 def find_protection(path: Path) -> str:
     """Why writing this resolved path must always be asked: something else runs or obeys it. Exists or not."""
     names = [fold_name(part) for part in path.parts]

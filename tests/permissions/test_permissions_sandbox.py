@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -482,7 +483,15 @@ def test_the_seatbelt_profile_says_what_is_promised(tmp_path: Path) -> None:
     assert f'(subpath "{workspace.root}")' in text
     assert '(deny file-read* file-write* (subpath "/Users/a/.ssh"))' in text
     assert "(deny network*)" in text
-    assert ".git/(config|hooks|info)" in text
+    guarded = re.compile("/(" + text.partition('(regex #"/(')[2].partition('")')[0])
+    held = (
+        ".git/config .git/hooks/pre-commit .git/info/attributes AGENTS.md .agents/x.md .claude/settings.json .mcp.json"
+        " .ssh/id_rsa .bashrc .zshrc .profile .envrc .config/git/config .config/fish/x .Husky/x .vscode/tasks.json"
+    )
+    for name in held.split():
+        assert guarded.search(f"{workspace.root}/{name}"), name
+    for name in (".git/index", ".git/objects/ab", "agents/x.md", "src/git/config.py", ".config/app/x", "profile"):
+        assert not guarded.search(f"{workspace.root}/{name}"), name
     assert text.index("(deny file-write* (require-all") > text.index("(allow file-write*")
     assert text.count("(") == text.count(")")
     assert "network" not in profile(workspace, [tmp_path], [], network=True)

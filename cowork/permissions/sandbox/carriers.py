@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -13,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from cowork.core import spawn
-from cowork.core.workspace import Workspace
+from cowork.core.workspace import Workspace, protected_names
+from cowork.permissions.sandbox.watch import GIT_FILES, GIT_FOLDERS
 
 _APART = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL")
 SEATBELT = "/usr/bin/sandbox-exec"
@@ -22,8 +24,7 @@ BARE = (*_APART, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 INNER = ("--die-with-parent", "--cap-drop", "ALL", "--dev-bind", "/", "/")
 # Who can make a user namespace has every capability in it.
 NO_NAMESPACES = ("--unshare-user", "--disable-userns")
-_GUARDED = r'#"/(\.git/(config|hooks|info)|\.gitmodules|\.gitattributes|\.cowork|\.claude|\.mcp\.json'
-_GUARDED += r'|\.vscode|\.idea|\.devcontainer|\.husky|\.envrc)(/|$)"'
+_IN_GIT = rf"\.git/({'|'.join(map(re.escape, (*GIT_FILES, *GIT_FOLDERS)))})"
 _PREFIX = "cowork-tmp-"
 _NEW = 60.0  # seconds in which another run may not have locked its own yet
 _PROBE_SECONDS = 20.0  # a busy machine is no reason to go without
@@ -69,8 +70,9 @@ def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Pa
     lines = ["(version 1)", "(allow default)", "(deny file-write*)", "(allow file-write*"]
     lines += [f"  (subpath {_quote(p)})" for p in (*writable, Path("/private/tmp"), Path("/private/var/folders"))]
     lines += ['  (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/fd/"))']
+    guarded = f'#"/({_IN_GIT}|{protected_names()})(/|$)"'
     for root in map(_quote, workspace.writable):
-        lines.append(f"(deny file-write* (require-all (subpath {root}) (regex {_GUARDED})))")
+        lines.append(f"(deny file-write* (require-all (subpath {root}) (regex {guarded})))")
     lines += [f"(deny file-read* file-write* (subpath {_quote(place)}))" for place in secrets]
     lines += [] if network else ["(deny network*)", "(allow network* (remote unix-socket))"]
     return "\n".join(lines) + "\n"
