@@ -19,7 +19,7 @@ from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, Tool, TreeState
 from cowork.tools.files.edit import edit, multi_edit, write
-from cowork.tools.files.match import replace
+from cowork.tools.files.match import MAX_CARRIED, find, replace
 from cowork.tools.files.read import read
 from tests.tools.conftest import Agent
 
@@ -153,6 +153,7 @@ async def test_overlapping_matches_are_not_unique(agent: Agent) -> None:
         ("a\u00a0b = 1\n", "a b = 1", "line 1 is 'a\\xa0b = 1', old_string has 'a b = 1'"),
         ("alpha\nbeta\n" * 2, "1\talpha\n2\tbeta", "holds the line numbers that Read puts before each line"),
         ("alpha\nbeta\n", "alpha\\nbeta", "escaped once too often"),
+        ("alpha\nbeta\n", "\\n", "escaped once too often"),
         ("alpha beta\n", "alpha beta\n\n", "line 1; only newlines at the start or end of old_string"),
         ("alpha beta gamma\n", "  beta ga  ", "without the whitespace at the start or end of old_string"),
         ("one\ntwo\nthree\nfour\n", "one\ntwo\n3\nfour", "The nearest is lines 1-4:"),
@@ -179,6 +180,55 @@ async def test_the_nearest_lines_come_as_a_diff(agent: Agent) -> None:
     assert "--- old_string\n+++ lines 2-4\n" in record.text
     assert "-2\n+two\n" in record.text
     assert record.data["nearest_line"] == 2
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["there", "not there"])
+async def test_no_pattern_is_made_of_a_long_text(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, newline: str, last: str
+) -> None:
+    lines = [f"line {number}" for number in range(100_000)]
+    path = await seen(agent, "big.txt", newline.join([*lines, "there", "end"]))
+    escaped, escape = [0], re.escape
+
+    def count(text: str) -> str:
+        escaped.append(len(text))
+        return escape(text)
+
+    monkeypatch.setattr(re, "escape", count)
+    record = await agent.call(edit, file_path="big.txt", old_string="\n".join([*lines, last]), new_string="a\nb")
+    assert max(escaped) <= MAX_CARRIED
+    assert record.status == ("success" if last == "there" else "error")
+    assert path.read_bytes().startswith((b"a" if last == "there" else b"line 0") + newline.encode())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [("\r", "", b"one\ntwo\n"), ("one\r\ntwo\r", "1\r\n2\r", b"1\r\n2\r\n"), ("one\r", "1\r", b"1\r\ntwo\r\n")],
+)
+async def test_a_carriage_return_can_be_wanted_itself(agent: Agent, old: str, new: str, after: bytes) -> None:
+    path = await seen(agent, "a.txt", b"one\r\ntwo\r\n")
+    record = await agent.call(edit, file_path="a.txt", old_string=old, new_string=new, replace_all=True)
+    assert record.status == "success"
+    assert path.read_bytes() == after
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "after"),
+    [
+        (b"0\r\na\rb\r\nc\r\n", "a\rb\nc", "1\n2\n3", b"0\r\n1\r\n2\r\n3\r\n"),
+        (b"0\r\na\rb\r\nc\r\n", "a\rb", "1\r2\n3", b"0\r\n1\r2\r\n3\r\nc\r\n"),
+        (b"0\na\rb\n", "a\rb", "1\r\n2", b"0\n1\n2\n"),
+        (b"a\rb\r\nc\r\n", "\r", "", b"ab\nc\n"),
+    ],
+)
+async def test_newlines_beside_a_carriage_return_are_those_of_the_file(
+    agent: Agent, content: bytes, old: str, new: str, after: bytes
+) -> None:
+    path = await seen(agent, "a.txt", content)
+    record = await agent.call(edit, file_path="a.txt", old_string=old, new_string=new, replace_all=True)
+    assert record.status == "success"
+    assert path.read_bytes() == after
 
 
 async def test_a_miss_in_a_hundred_thousand_lines_is_quick(agent: Agent) -> None:
@@ -408,13 +458,13 @@ TEXT = st.text(st.sampled_from("ab \t\n\r"), max_size=30)
 @given(TEXT, st.text(st.sampled_from("ab\n"), min_size=1, max_size=4), TEXT)
 def test_replacing_is_what_it_says_once_newlines_are_alike(text: str, wanted: str, new: str) -> None:
     new = new.replace("\r\n", "\n")
-    result, found = replace(text, wanted, new)
     plain = text.replace("\r\n", "\n")
+    result, count = replace(text, plain, wanted, new)
     if "\r" not in new:
         # A lone carriage return may come to stand before a line end, so those count as one with it.
         assert re.sub(r"\r+\n", "\n", result) == re.sub(r"\r+\n", "\n", plain.replace(wanted, new))
-    assert found.count == plain.count(wanted)
-    assert len(found.lines) == min(20, found.count)
+    assert count == plain.count(wanted)
+    assert len(find(plain, wanted)[1]) == min(20, find(plain, wanted)[0])
     if "\r\n" not in text:
         assert result == text.replace(wanted, new)
 

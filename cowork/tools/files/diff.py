@@ -29,15 +29,11 @@ class Diff:
 def unified_diff(old: str, new: str, old_name: str, new_name: str, *, max_lines: int = MAX_LINES) -> Diff:
     """What turns `old` into `new`, line by line; a change of newlines alone is a change."""
     a, b = _lines(old), _lines(new)
-    head, tail = common_ends(a, b)
-    before, after = max(0, head - CONTEXT), max(0, tail - CONTEXT)
-    a, b = a[before : len(a) - after], b[before : len(b) - after]
     lines = [f"--- {old_name}", f"+++ {new_name}"]
     added = removed = 0
-    for hunk in _Matcher(None, a, b, autojunk=False).get_grouped_opcodes(CONTEXT):
+    for hunk in _Matcher(a, b).get_grouped_opcodes(CONTEXT):
         first, last = hunk[0], hunk[-1]
-        places = _range(before + first[1], before + last[2]), _range(before + first[3], before + last[4])
-        lines.append(f"@@ -{places[0]} +{places[1]} @@")
+        lines.append(f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@")
         for tag, i1, i2, j1, j2 in hunk:
             if tag == "equal":
                 lines += _mark(" ", a[i1:i2])
@@ -65,11 +61,12 @@ def _lines(text: str) -> list[str]:
 class _Matcher(difflib.SequenceMatcher[str]):
     """Compares lines, those at both ends first; beyond `MAX_COMPARISONS` what is between them counts as all new."""
 
-    a: Sequence[str]
-    b: Sequence[str]
+    def __init__(self, a: Sequence[str], b: Sequence[str]) -> None:
+        super().__init__()  # which would index all lines, and most are equal
+        self._sides = a, b
 
     def get_matching_blocks(self) -> list[difflib.Match]:
-        a, b = self.a, self.b
+        a, b = self._sides
         head, tail = common_ends(a, b)
         x, y = a[head : len(a) - tail], b[head : len(b) - tail]
         blocks = [(0, 0, head), (len(a) - tail, len(b) - tail, tail), (len(a), len(b), 0)]

@@ -146,15 +146,15 @@ def _plan_edits(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, A
     content = decode(old.data)
     if content is None:
         raise ToolError("BINARY_FILE", f"{shown} is not a text file, so it cannot be edited here.")
-    after, touched = content, []
+    after, count, line, slips = content, 0, 0, list[str]()
     for number, change in enumerate(edits, 1):
         try:
-            text, found = _edit_once(shown, after.text, change)
+            text, replaced, line, slip = _edit_once(shown, after.text, change)
         except ToolError as error:
             which = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise ToolError(error.code, f"{which}{error.text}", **error.data) from error
-        after = replace(after, text=text)
-        touched.append(found)
+        after, count = replace(after, text=text), count + replaced
+        slips += [f" Note: {slip}."] if slip else []
     if after.text == content.text:
         said = "The edits undo each other: the file would stay as it is. Nothing was written."
         raise ToolError("INVALID_PARAM", said)
@@ -165,40 +165,36 @@ def _plan_edits(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, A
         said = f"{shown} is in {after.encoding}, which has no {char!r} (U+{ord(char):04X}). Use other characters, or "
         raise ToolError("INVALID_PARAM", f"{said}Write the whole file to turn it into UTF-8.") from error
     display = diff.as_display(shown, content.text, after.text)
-    count = sum(found.count for found in touched)
-    slips = "".join(f" Note: {slip}." for slip in dict.fromkeys(found.slip for found in touched) if slip)
-    where = f"line {touched[0].lines[0]}" if count == 1 else f"{count} replacements"
-    text = f"Edited {shown} ({where}): {display['summary']}.{slips}"
+    where = f"line {line}" if count == 1 else f"{count} replacements"
+    text = f"Edited {shown} ({where}): {display['summary']}.{''.join(dict.fromkeys(slips))}"
     return _Plan(path, old, data, display, text, {"replacements": count})
 
 
-def _edit_once(shown: str, text: str, change: Mapping[str, Any]) -> tuple[str, match.Occurrences]:
-    """The text after one replacement and what it touched; refused unless it is clear what is meant."""
-    wanted, new, slip = match.plain(change["old_string"]), match.plain(change["new_string"]), ""
+def _edit_once(shown: str, text: str, change: Mapping[str, Any]) -> tuple[str, int, int, str]:
+    """(text after one replacement, how many places it touched, the first line, the slip that was overlooked); refused
+    unless it is clear what is meant."""
+    given = change["old_string"], change["new_string"], text
+    wanted, new, there = map(match.plain, given)
+    if text.count(given[0]) > there.count(wanted):  # carriage returns themselves are wanted: all is meant as it stands
+        wanted, new, there = given
     if not wanted:
         said = "`old_string` is empty. Give the text to replace; to make or replace a whole file use Write."
         raise ToolError("INVALID_PARAM", said)
     if wanted == new:
         said = "`old_string` and `new_string` are the same, so there is nothing to change. Give the new text "
         raise ToolError("INVALID_PARAM", f"{said}(line endings are kept as the file has them).")
-    found = match.find(text, wanted)
-    if not found.count:
-        guess = match.guess(match.plain(text), wanted, new)
-        if guess is None:
-            raise _no_match(shown, printable(match.plain(text)), wanted)
-        wanted, new, slip = guess.old, guess.new, guess.slip
-        found = match.find(text, wanted)
-    if found.count > 1 and not change.get("replace_all"):
-        listed = ", ".join(map(str, found.lines)) + (", …" if found.count > len(found.lines) else "")
-        said = (
-            f"old_string occurs {found.count} times in {shown}: lines {listed}. Nothing was changed. Add lines around "
-        )
-        said += "it to make it unique, or set replace_all."
-        raise ToolError("INVALID_PARAM", said, matches=found.count, lines=found.lines)
-    if len(text) + found.count * (len(new) - len(wanted)) > MAX_TEXT:
+    meant = match.guess(there, wanted, new)
+    if meant is None:
+        raise _no_match(shown, printable(there), wanted)
+    count, lines = match.find(there, meant.old)
+    if count > 1 and not change.get("replace_all"):
+        listed = ", ".join(map(str, lines)) + (", …" if count > len(lines) else "")
+        said = f"old_string occurs {count} times in {shown}: lines {listed}. Nothing was changed. Add lines around it "
+        raise ToolError("INVALID_PARAM", f"{said}to make it unique, or set replace_all.", matches=count, lines=lines)
+    if len(text) + count * (len(meant.new) - len(meant.old)) > MAX_TEXT:
         raise ToolError("INVALID_PARAM", f"the file would grow past {MAX_TEXT // 1_000_000} MB. Use Bash for that.")
-    after, touched = match.replace(text, wanted, new)
-    return after, replace(touched, slip=slip)
+    after, replaced = match.replace(text, there, meant.old, meant.new)
+    return after, replaced, lines[0], meant.slip
 
 
 def _no_match(shown: str, text: str, wanted: str) -> ToolError:

@@ -28,36 +28,26 @@ _NUMBERED = re.compile(r" *(\d+)\t")
 _QUOTES = str.maketrans("‘’‚‛“”„‟", "''''\"\"\"\"")
 
 
-@frozen
-class Occurrences:
-    """How often the text occurs and on which lines (the first ones)."""
-
-    count: int
-    lines: list[int]
-    slip: str = ""  # what was overlooked to find it
-
-
-def find(text: str, wanted: str) -> Occurrences:
-    """Where a text occurs; overlapping occurrences count as two, since either could be meant."""
-    pattern, places = _pattern(wanted), list[int]()
-    found = pattern.search(text)
-    while found and len(places) < MAX_SHOWN:
-        places.append(found.start())
-        found = pattern.search(text, found.start() + 1)
-    count = max(len(places), sum(1 for _ in pattern.finditer(text))) if places else 0
-    return Occurrences(count, _line_numbers(text, places))
-
-
-def replace(text: str, wanted: str, new: str) -> tuple[str, Occurrences]:
-    """The text with every occurrence replaced, newlines in the file's style, and where that happened."""
-    out: list[str] = []
+def find(text: str, wanted: str) -> tuple[int, list[int]]:
+    """How often a text occurs and on which lines, the first ones; overlapping occurrences count as two, since either
+    could be meant."""
     places: list[int] = []
-    at = 0
-    for found in _pattern(wanted).finditer(text):
-        out += [text[at : found.start()], _restyle(text, found, wanted, new)]
-        at = found.end()
-        places.append(found.start())
-    return "".join([*out, text[at:]]), Occurrences(len(places), _line_numbers(text, places[:MAX_SHOWN]))
+    at = text.find(wanted)
+    while at >= 0 and len(places) < MAX_SHOWN:
+        places.append(at)
+        at = text.find(wanted, at + 1)
+    return max(len(places), text.count(wanted)), [text.count("\n", 0, place) + 1 for place in places]
+
+
+def replace(text: str, there: str, wanted: str, new: str) -> tuple[str, int]:
+    """The text with every occurrence replaced, newlines in the file's style, and how many there were; `there` is the
+    text as `wanted` was found in it: plain, or as it stands."""
+    pieces = there.split(wanted)
+    after = new.join(pieces)
+    if there != text:
+        ends = [*_new_ends(re.findall("\r?\n", text), pieces, wanted, new), ""]
+        after = "".join(line + end for line, end in zip(after.split("\n"), ends, strict=True))
+    return after, len(pieces) - 1
 
 
 def plain(text: str) -> str:
@@ -65,32 +55,22 @@ def plain(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _pattern(wanted: str) -> re.Pattern[str]:
-    return re.compile(re.escape(wanted).replace("\\\n", r"(?:\r\n|(?<!\r)\n)"))
-
-
-def _line_numbers(text: str, places: list[int]) -> list[int]:
-    return [text.count("\n", 0, place) + 1 for place in places]
-
-
-def _restyle(text: str, found: re.Match[str], wanted: str, new: str) -> str:
-    """New text with the newlines of what it replaces, one by one; beyond those, of its surroundings."""
-    lines = new.split("\n")
-    if len(lines) == 1 or "\r\n" not in text:
-        return new
-    old = re.findall("\r?\n", found[0])
+def _new_ends(ends: list[str], pieces: list[str], wanted: str, new: str) -> list[str]:
+    """The newlines of a text once `new` stands between its pieces. It has those of what it replaces, one by one; beyond
+    them, the nearest before."""
     start, end = common_ends(wanted, new)
     head, tail = wanted.count("\n", 0, start), wanted.count("\n", len(wanted) - end)
-    middle = old[head : len(old) - tail]
-    if middle or head:
-        beyond = (middle or old[:head])[-1]
-    else:  # the nearest newline before this place, else after it
-        end = text.rfind("\n", 0, found.start())
-        end = text.find("\n", found.start()) if end < 0 else end
-        beyond = "\r\n" if text[end - 1 : end + 1] == "\r\n" else "\n"
-    added = len(lines) - 1 - head - tail
-    styles = [*old[:head], *[*middle, *[beyond] * added][:added], *old[len(old) - tail :], ""]
-    return "".join(line + style for line, style in zip(lines, styles, strict=True))
+    old, added = wanted.count("\n"), new.count("\n") - head - tail
+    out: list[str] = []
+    done = here = 0
+    for piece in pieces[:-1]:
+        here += piece.count("\n")
+        last = here + old - tail
+        replaced = ends[here + head : last][:added]
+        beyond = [ends[max(0, last - 1)]] * (added - len(replaced))
+        out += ends[done : here + head] + replaced + beyond
+        done, here = last, here + old
+    return out + ends[done:]
 
 
 # ---------------------------------------------------------------- slips
@@ -106,7 +86,9 @@ class Guess:
 
 
 def guess(text: str, wanted: str, new: str) -> Guess | None:
-    """The one thing an edit can mean whose `wanted` text does not occur; None when that is not certain."""
+    """What an edit means: what it says, or where that does not occur the one thing it can mean; None without one."""
+    if wanted in text:
+        return Guess(wanted, new, "")
     found = _without_numbers(text, wanted, new) or _quotes(text, wanted, new) or _line_ends(text, wanted, new)
     return found if found and _once(text, found.old) else None
 
@@ -198,14 +180,17 @@ def nearest_lines(text: str, wanted: str) -> tuple[str, int]:
 
 def slips(text: str, wanted: str) -> str:
     """A slip of another kind than wrong lines, in words; empty when there is none."""
-    if re.search(r"^\d+\t", wanted, re.M) and re.sub(r"^\d+\t", "", wanted, flags=re.M) in text:
-        return "old_string holds the line numbers that Read puts before each line: leave them and the tab out."
-    if "\\" in wanted:
-        loose = wanted.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
-        if loose != wanted and loose in text:
-            return "old_string is escaped once too often: the file has it with one level of backslashes less."
-    if wanted.strip() and wanted.strip() in text:
-        return "The file has this text without the whitespace at the start or end of old_string."
+    unescaped = wanted.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
+    for meant, said in (
+        (
+            re.sub(r"^\d+\t", "", wanted, flags=re.M),
+            "old_string holds the line numbers that Read puts before each line: leave them and the tab out.",
+        ),
+        (unescaped, "old_string is escaped once too often: the file has it with one level of backslashes less."),
+        (wanted.strip(), "The file has this text without the whitespace at the start or end of old_string."),
+    ):
+        if meant and meant != wanted and meant in text:
+            return said
     return ""
 
 
@@ -228,8 +213,8 @@ def _by_words(lines: list[str], sought: list[str]) -> int | None:
                     votes[place - number] += 1000 * len(part) // len(places)
     if not votes:
         return None
-    best = max(votes.values())
-    return max(0, min(min(place for place, count in votes.items() if count == best), len(lines) - 1))
+    start = min(votes, key=lambda place: (-votes[place], place))
+    return max(0, min(start, len(lines) - 1))
 
 
 def _parts(line: str) -> set[str]:
