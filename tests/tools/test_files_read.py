@@ -323,6 +323,8 @@ JPEG = (
 )
 GIF = b"GIF89a" + struct.pack("<HH", 3, 5) + bytes(30) + b";"
 WEBP = b"RIFF" + struct.pack("<I", 30) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + b"\x0f\0\0\x1f\0\0" + bytes(8)
+WEBP_LOSSLESS = WEBP[:12] + b"VP8L" + bytes(4) + b"\x2f" + struct.pack("<I", 15 | 31 << 14) + bytes(13)
+WEBP_LOSSY = WEBP[:12] + b"VP8 " + bytes(10) + struct.pack("<HH", 16, 32) + bytes(8)
 
 
 @pytest.mark.parametrize(
@@ -332,6 +334,8 @@ WEBP = b"RIFF" + struct.pack("<I", 30) + b"WEBPVP8X" + struct.pack("<I", 10) + b
         (JPEG, "image/jpeg", (64, 32)),
         (GIF, "image/gif", (3, 5)),
         (WEBP, "image/webp", (16, 32)),
+        (WEBP_LOSSLESS, "image/webp", (16, 32)),
+        (WEBP_LOSSY, "image/webp", (16, 32)),
     ],
 )
 async def test_an_image_is_shown_by_what_it_is_not_by_its_name(

@@ -16,7 +16,7 @@ MAX_SIDE = 8_000  # pixels
 MAX_OUTPUT = 3_000  # characters of one output of a notebook
 MAX_PICTURES = 4  # of one cell
 
-_MAGIC = (
+_MAGIC: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (b"%PDF-", "PDF"),
     (b"PK\x03\x04", "ZIP or Office"),
     (b"\x1f\x8b", "gzip"),
@@ -31,13 +31,11 @@ _MAGIC = (
     (b"SQLite format 3\0", "SQLite database"),
     (b"\0asm", "WebAssembly"),
     (b"BM", "BMP image"),
-    (b"II*\0", "TIFF image"),
-    (b"MM\0*", "TIFF image"),
+    ((b"II*\0", b"MM\0*"), "TIFF image"),
     (b"OggS", "Ogg audio"),
     (b"ID3", "MP3 audio"),
     (b"\0\0\1\0", "icon"),
-    (b"wOFF", "web font"),
-    (b"wOF2", "web font"),
+    ((b"wOFF", b"wOF2"), "web font"),
 )
 
 
@@ -48,7 +46,6 @@ class Picture:
     media_type: str
     width: int
     height: int
-    whole: bool  # it has its end, too; services refuse a broken one, and with it the whole conversation
 
     def block(self, data: bytes) -> Image:
         return Image(self.media_type, base64.b64encode(data).decode("ascii"))
@@ -68,48 +65,48 @@ def is_image(head: bytes) -> bool:
 
 
 def picture(data: bytes) -> Picture | None:
-    """What the image is; None when its header makes no sense."""
+    """What the image is; None when it is damaged or cut off: services refuse such a one, and with it the whole
+    conversation."""
     try:
         if data.startswith(b"\x89PNG"):
-            width, height = struct.unpack(">II", data[16:24])
-            return Picture("image/png", width, height, whole=b"IEND" in data[-1024:])
-        if data.startswith(b"GIF8"):
-            width, height = struct.unpack("<HH", data[6:10])
-            return Picture("image/gif", width, height, whole=b";" in data[-64:])
-        if data.startswith(b"\xff\xd8"):
-            return _jpeg(data)
-        return _webp(data) if is_image(data) else None
+            kind, whole, size = "png", b"IEND" in data[-1024:], struct.unpack(">II", data[16:24])
+        elif data.startswith(b"GIF8"):
+            kind, whole, size = "gif", b";" in data[-64:], struct.unpack("<HH", data[6:10])
+        elif data.startswith(b"\xff\xd8"):
+            kind, whole, size = "jpeg", b"\xff\xd9" in data[-4096:], _jpeg_size(data)
+        elif is_image(data):
+            kind, whole, size = "webp", len(data) >= 8 + int(struct.unpack("<I", data[4:8])[0]), _webp_size(data)
+        else:
+            return None
     except (struct.error, IndexError):
         return None
+    return Picture(f"image/{kind}", *size) if whole and min(size) else None
 
 
 _FRAME = re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]")
 
 
-def _jpeg(data: bytes) -> Picture | None:
+def _jpeg_size(data: bytes) -> tuple[int, int]:
     at = 2
     while at + 9 < len(data) and data[at] == 0xFF:
         if _FRAME.match(data, at):
             height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return Picture("image/jpeg", width, height, whole=b"\xff\xd9" in data[-4096:])
+            return width, height
         at += 2 + int(struct.unpack(">H", data[at + 2 : at + 4])[0]) if data[at + 1] != 0xFF else 1
-    return None
+    return 0, 0
 
 
-def _webp(data: bytes) -> Picture | None:
-    whole = len(data) >= 8 + int(struct.unpack("<I", data[4:8])[0])
+def _webp_size(data: bytes) -> tuple[int, int]:
     match data[12:16]:
         case b"VP8X":
-            width = int.from_bytes(data[24:27], "little") + 1
-            height = int.from_bytes(data[27:30], "little") + 1
+            return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
         case b"VP8L":
             bits = int.from_bytes(data[21:25], "little")
-            width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
         case b"VP8 ":
-            width, height = (side & 0x3FFF for side in struct.unpack("<HH", data[26:30]))
-        case _:
-            return None
-    return Picture("image/webp", width, height, whole)
+            width, height = struct.unpack("<HH", data[26:30])
+            return width & 0x3FFF, height & 0x3FFF
+    return 0, 0
 
 
 # ---------------------------------------------------------------- notebooks
@@ -168,7 +165,7 @@ def _image(output: dict[str, Any]) -> Image | None:
     except ValueError:
         return None
     found = picture(raw) if 0 < len(raw) <= MAX_IMAGE else None
-    return found.block(raw) if found and found.whole and 0 < max(found.width, found.height) <= MAX_SIDE else None
+    return found.block(raw) if found and max(found.width, found.height) <= MAX_SIDE else None
 
 
 def _source(value: object) -> str:

@@ -178,7 +178,7 @@ def _image(shown: str, data: bytes | None, size: int) -> ToolRecord:
         said = f"{shown} is an image of {size / 1e6:.1f} MB; at most {media.MAX_IMAGE / 1e6:.2f} MB can be shown."
         raise ToolError("INVALID_PARAM", f"{said} {smaller}")
     found = media.picture(data)
-    if found is None or not found.whole or not min(found.width, found.height):
+    if found is None:
         said = f"{shown} begins like an image but is damaged or cut off, so it cannot be shown."
         raise ToolError("BINARY_FILE", said)
     if max(found.width, found.height) > media.MAX_SIDE:
