@@ -116,6 +116,13 @@ async def test_leaving_begins_nothing_that_waits_and_the_host_still_has_it() -> 
     assert stage.host.waiting == ["two"]
 
 
+async def test_what_stands_on_the_lines_below_a_command_is_its_argument() -> None:
+    stage = Stage()
+    stage.turns.send("/compact\nthe tests")
+    await stage.turns.idle()
+    assert any("compacted the tests" in row for row in stage.printed())
+
+
 async def test_a_command_that_may_runs_beside_a_turn_and_others_wait() -> None:
     stage = Stage()
     stage.turns.send("wait")

@@ -190,8 +190,8 @@ class Turns:
             self._start(self._begun)
 
     async def _command(self, text: str) -> None:
-        name, rest = _name(text), text[1:].partition(" ")[2].strip()
-        command = self.commands().get(name)
+        name = _name(text)
+        rest, command = text[1 + len(name) :].strip(), self.commands().get(name)
         if command is None or not command.sends:
             line = one_line(text)
             self.scene.say("prompt", lambda columns, theme: [[("accent", "❯ "), ("dim", clip(line, columns - 3))]])
