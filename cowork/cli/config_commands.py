@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -154,6 +155,8 @@ def key(
     """Keep a key in the system's keyring.
 
     It is asked for without echo, or read from stdin; it is used where the variable is not set."""
+    if not name.strip():
+        raise UserError("Which key?", "Name its variable: cowork config key ANTHROPIC_API_KEY")
     if forget:
         keyring.forget(name)
         print(f"{name} is no longer in the keyring")
@@ -239,6 +242,8 @@ def demo(pace: float = option(1.0, "--pace", "1 is a person's pace, 0.5 twice as
     Examples:
       cowork demo           two minutes in a scratch repository, with a scripted model
       cowork demo | cat     the same as plain lines"""
+    if math.isnan(pace):  # it is outside of no range
+        raise UserError("--pace nan is no pace.", "Give a number from 0.1 to 3.")
     return tour.play(pace)
 
 

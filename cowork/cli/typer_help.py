@@ -74,11 +74,6 @@ def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Pa
 
 def given_values(values: Mapping[str, Any]) -> Given:
     """What the command line really said: a 0 counts, an option that was left out does not."""
-    for name, _, _, option in options_of(chat=False):
-        value = values.get(name)
-        blank = value == "" or (isinstance(value, list) and "" in value)
-        if blank and option.metavar != "TEXT":  # most likely a variable that is not set; do not guess what it held
-            raise UserError(f"{option.flags[0]} needs a value", "It was given an empty one.")
     return {name: value for name, value in values.items() if value not in (None, "", []) and value is not False}
 
 
@@ -107,11 +102,24 @@ def ask_line(question: str) -> str:
 
 
 class _Help:
-    """Options in their groups; `Examples:` of the help text and what follows it come last, as they are written."""
+    """Options in their groups; `Examples:` of the help text and what follows it come last, as they are written.
+
+    An empty value is refused: most likely it is a variable that is not set, and nobody can guess what it held.
+    """
 
     def __init__(self, *args: Any, help: str | None = None, **options: Any) -> None:
         text, _, examples = (help or "").partition("\n\nExamples:\n")
         super().__init__(*args, **(options | {"help": text, "epilog": examples}))
+
+    def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
+        given = self.make_parser(ctx).parse_args([*args])[0]
+        for option in self.params if "help" not in given else ():
+            value = given.get(option.name)
+            blank = value == "" or (isinstance(value, list) and "" in value)
+            if blank and option.param_type_name == "option" and option.metavar != "TEXT":
+                raise UserError(f"{option.opts[0]} needs a value", "It was given an empty one.")
+        parsed: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return parsed
 
     def format_options(self: Any, ctx: Any, formatter: Any) -> None:
         if isinstance(self, TyperGroup):

@@ -194,15 +194,35 @@ def test_a_typed_answer(place: Any, turns: list[Any], words: list[str], code: in
     [
         (["--resume", ""], "--resume needs a value"),
         (["--model", ""], "--model needs a value"),
+        (["-qm", ""], "--model needs a value"),
         (["--agent="], "--agent needs a value"),
         (["--deny", ""], "--deny needs a value"),
         (["--tools", ""], "--tools needs a value"),
+        (["--cwd", ""], "--cwd needs a value"),
+        (["-C", ""], "--cwd needs a value"),
+        (["--output-schema="], "--output-schema needs a value"),
         (["--tools", ","], "--tools names no tool"),
         (["--add-dir", "nowhere"], "nowhere is not a folder."),
     ],
 )
 def test_an_empty_value_is_a_mistake_not_a_wish(place: Any, words: list[str], message: str) -> None:
     done = place("run", "--script", place.script(HELLO), *words, "go")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[0] == f"cowork: {message}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sessions", "export", "-o", ""], "--output needs a value"),
+        (["batch", "tasks.jsonl", "--out", ""], "--out needs a value"),
+        (["config", "show", "--cwd="], "--cwd needs a value"),
+        (["--cwd", "", "agents"], "--cwd needs a value"),
+        (["config", "key", ""], "Which key?"),
+    ],
+)
+def test_an_empty_value_is_a_mistake_for_every_command(place: Any, words: list[str], message: str) -> None:
+    done = place(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[0] == f"cowork: {message}"
 

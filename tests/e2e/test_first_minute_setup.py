@@ -186,6 +186,13 @@ def test_the_demo_plays_without_a_terminal_and_leaves_nothing(command: Command, 
     assert list(command.home.iterdir()) == []
 
 
+@pytest.mark.parametrize("pace", ["nan", "inf", "-1", "0"])
+def test_the_demo_takes_no_pace_that_is_none(command: Command, pace: str) -> None:
+    done = command.cowork("demo", "--pace", pace)
+    assert (done.code, done.out) == (2, "")
+    assert "0.1" in done.err
+
+
 def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: Path, temporary: Path) -> None:
     env = {"HOME": str(tmp_path), "TMPDIR": str(temporary)}
     with Terminal([str(COWORK), "demo", "--pace", "0.3"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
