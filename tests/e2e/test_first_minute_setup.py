@@ -206,6 +206,13 @@ def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: P
     assert list(temporary.iterdir()) == []
 
 
+def test_the_demo_plays_line_by_line_in_a_terminal_that_cannot_move_its_cursor(tmp_path: Path, temporary: Path) -> None:
+    env = {"HOME": str(tmp_path), "TMPDIR": str(temporary), "TERM": "unknown"}
+    with Terminal([str(COWORK), "demo"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
+        terminal.wait_for("That was the tour", 60)
+        assert terminal.wait_exit(20) == 0
+
+
 def test_the_chat_opens_on_the_offline_model_and_says_so(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), **QUIET}
     with Terminal([str(COWORK)], columns=110, rows=30, env=env, cwd=tmp_path, forked=False) as terminal:

@@ -19,6 +19,7 @@ from cowork.app.chat.start import chat
 from cowork.config.run_options import RunOptions
 from cowork.core import signals, spawn
 from cowork.core.errors import UserError
+from cowork.frontends.prompt import is_capable
 from cowork.frontends.repl.repl import Repl
 from cowork.prompts import data_root
 
@@ -38,13 +39,13 @@ _RULES = ("Bash(python3 -m unittest:*)",)  # the child's own test run needs no s
 
 def play(pace: float = 1.0) -> int:
     """Show the tour and clean up; 0 when it came to its end. `pace` stretches its pauses."""
-    watched = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    watched = is_capable(os.environ)
     with tempfile.TemporaryDirectory(prefix="cowork-demo-") as name:
         folder = Path(name)
         environ = _environ(folder)
         _build(folder, pace if watched else 0.15, environ)
         options = RunOptions(cwd=folder / "shop", script=folder / "script.json", trust=True, allow=_RULES)
-        player = _Player(pace)
+        player = _TourPlayer(pace)
         if not watched:
             first, second, *rest = (text for text, _ in _TOUR)
             sys.stdin = io.StringIO("\n".join([first, second, "1", *rest, ""]))  # 1: yes, edit it
@@ -65,7 +66,7 @@ def play(pace: float = 1.0) -> int:
     return code
 
 
-class _Player:
+class _TourPlayer:
     """Types the tour into a chat, and answers what it asks."""
 
     def __init__(self, pace: float) -> None:
