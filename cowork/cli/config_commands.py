@@ -15,7 +15,7 @@ import typer
 from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, argument, ask_line, folder, option, options_before
 from cowork.config import load, paths
-from cowork.config.load import check_file
+from cowork.config.load import Layers, check_file
 from cowork.config.render import setting_rows, starter
 from cowork.core import signals
 from cowork.core.errors import UserError
@@ -31,7 +31,8 @@ with later(__name__):  # each command loads what it uses
     from cowork.app.steering import grant, is_trusted, steering
     from cowork.config import keyring
     from cowork.permissions.commands import explain_text
-    from cowork.permissions.trust import Trust as TrustStore
+    from cowork.permissions.rules import parse
+    from cowork.permissions.trust import Trust
 
 config = CommandGroup(
     """Settings: show, check, find, begin.
@@ -94,13 +95,25 @@ def check(ctx: typer.Context, config: ConfigFile = None, cwd: Cwd = None) -> int
             print(f"- {title}: {paths.short(path, os.environ)} does not exist, defaults are used")
             continue
         try:
-            for note in check_file(path, os.environ, project=title == "project"):
+            found = check_file(path, os.environ, project=title == "project")
+            _check_rules(found)
+            for note in found.notes:
                 row(f"! {title}: {note}")
             row(f"✓ {title}: {paths.short(path, os.environ)}")
         except UserError as error:
             code = 2
             print(f"✗ {title}: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
     return code
+
+
+def _check_rules(found: Layers) -> None:
+    """Raise UserError, with file and line, for a rule that cannot be read."""
+    for name in ("permissions.allow", "permissions.ask", "permissions.deny"):
+        try:
+            for rule in found.values[name]:
+                parse(rule)
+        except UserError as error:
+            raise UserError(f"config: {found.origins[name]} {name}: {error.message}", error.hint) from None
 
 
 @config.command("path")
@@ -182,7 +195,7 @@ def trust(
 
     A trusted folder's own settings, agents, notes and commands are used. When one of them changes, trust ends until it
     is given again. Folders that are not trusted are worked in all the same, without those files."""
-    store = TrustStore(paths.trust_file(os.environ))
+    store = Trust(paths.trust_file(os.environ))
     if listed:
         rows = [
             f"{time.strftime('%Y-%m-%d', time.localtime(since))}  {kept}"

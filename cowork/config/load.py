@@ -106,11 +106,14 @@ def load(
     return Config(layers, environ)
 
 
-def check_file(path: Path, environ: Mapping[str, str], *, project: bool) -> tuple[str, ...]:
-    """Judge one file by itself; gives notes on what has no effect, and raises on what is wrong."""
+def check_file(path: Path, environ: Mapping[str, str], *, project: bool) -> Layers:
+    """Judge one file by itself; gives what it makes of the defaults, and raises on what is wrong."""
     layers = Layers(environ)
     layers.add_file(path, required=not project, project=project)
-    return tuple(layers.notes)
+    for name in ("models.main.base_url", "models.light.base_url"):
+        if "${" not in layers.values[name]:
+            models.check_address(layers.values[name], f"config: {layers.origins.get(name)} {name}")
+    return layers
 
 
 class Layers:

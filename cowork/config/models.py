@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -79,10 +80,7 @@ def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mappi
         hint = f"Set models.{role}.model in the config file, LLM_MODEL_ID, or --model."
         raise UserError(f"no model is named for {_without_secrets(values['base_url']) or provider}", hint)
     base_url = _expand(values["base_url"], environ)
-    try:
-        _ = base_url and urlsplit(base_url).port
-    except ValueError:
-        raise UserError(f"models.{role}.base_url is not an address", "Look at its port and its brackets.") from None
+    check_address(base_url, f"models.{role}.base_url")
     same = ("provider", "model", "context_window", "max_output_tokens", "thinking", "transport")
     return ModelSpec(
         **{name: values[name] for name in same},
@@ -92,6 +90,15 @@ def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mappi
         options={name: values[name] for name in ("script", "client") if values[name]},
         prices=prices,
     )
+
+
+def check_address(url: str, name: str) -> None:
+    """Raise UserError for an address of a model that cannot be read; `name` is its setting."""
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(url)
+        if not url or (parts.hostname and parts.port != 0):
+            return
+    raise UserError(f"{name} is not an address", "Look at its host, its port and its brackets.")
 
 
 def vendor_of(model: str) -> str:

@@ -93,6 +93,24 @@ def test_check_judges_both_files_and_names_the_line(cowork: Any, user_file: Path
     assert "a project may only tighten" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('permissions.deny = ["Bash("]', ":1 permissions.deny: 'Bash(' is not a rule"),
+        ('permissions.allow = ["Bash(ls && rm)"]', "is a compound command"),
+        ('models.main.base_url = "http://[::1"', ":1 models.main.base_url is not an address"),
+        ('models.main.base_url = "http:///v1"', "models.main.base_url is not an address"),
+        ('models.light.base_url = "http://h:99999"', "models.light.base_url is not an address"),
+    ],
+)
+def test_check_refuses_what_a_run_refuses(cowork: Any, user_file: Path, text: str, said: str) -> None:
+    user_file.write_text(text + "\n")
+    done = cowork("config", "check")
+    assert (done.returncode, said in done.stdout, done.stderr) == (2, True, "")
+    user_file.write_text('models.main.base_url = "http://h:${PORT}"\npermissions.deny = ["Bash(rm:*)"]\n')
+    assert cowork("config", "check").returncode == 0
+
+
 def test_a_mistake_stops_every_run_with_exit_2(cowork: Any, user_file: Path) -> None:
     user_file.write_text("[permissions]\nmod = 'ask'\n")
     done = cowork("run", "--script", cowork.script("- hi"), "hi")
