@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -83,6 +84,8 @@ def add(
     """Add a server. Values may hold ${VAR}, which is filled in when it starts."""
     if bool(url) == bool(command):
         raise UserError("Give either a command after -- or --url.", "cowork mcp add git -- uvx mcp-server-git")
+    if command and re.match("https?://", command[0]):
+        raise UserError(f"{visible_line(command[0])} is an address, not a command.", "Give it with --url.")
     raw: dict[str, Any] = {"type": "http", "url": url} if url else {"command": command[0], "args": command[1:]}  # type: ignore[index]
     if env:
         raw["env"] = dict(_pair(text, "=", "--env") for text in env)
@@ -90,9 +93,11 @@ def add(
         raw["headers"] = {n: v.strip() for n, v in (_pair(text, ":", "--header") for text in header)}
     raw |= {"box": True} if box else {}
     try:
-        entry_of(name, raw, "user")
+        entry = entry_of(name, raw, "user")
     except ValueError as problem:
         raise UserError(f"The server {problem}.") from None
+    if "${" not in (url or ""):  # else it is judged when it is filled in
+        fill(entry, {})
     path, alone = _file(scope or "local", cwd)
     servers.change_file(path, name, raw, alone)
     row(f"added {name} to {paths.short(path, os.environ)}{' for this folder' if alone else ''}")

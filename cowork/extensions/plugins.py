@@ -218,9 +218,9 @@ class PluginStore:
             where, ref = _split_ref(source)
             commit = self._clone(where, ref, place)
         else:
-            folder = Path(source).expanduser().absolute()
-            if not folder.is_dir():
-                raise UserError(f"{source} is neither a folder nor the address of a git repository.")
+            folder = Path(os.path.expanduser(source)).absolute()
+            if not source.strip() or not folder.is_dir():
+                raise UserError(f"{source!r} is neither a folder nor the address of a git repository.")
             where = str(folder)
         try:
             if not commit:

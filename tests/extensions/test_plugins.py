@@ -79,7 +79,10 @@ def test_a_plugin_of_git_is_pinned_to_a_commit(command: Command) -> None:
 def test_what_is_no_plugin_says_so_in_a_line(command: Command) -> None:
     said = command.cowork("plugin", "add", ".", "--yes")
     assert (said.code, "there is no plugin.json" in said.err) == (2, True)
-    assert command.cowork("plugin", "add", "no/such/folder").code == 2
+    for none in ("no/such/folder", "", " ", "~nobody"):
+        refused = command.cowork("plugin", "add", none)
+        told = f"cowork: {none!r} is neither a folder nor the address of a git repository."
+        assert (refused.code, refused.err.strip()) == (2, told)
 
 
 def test_only_a_plugin_can_be_removed(command: Command) -> None:

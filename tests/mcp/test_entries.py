@@ -204,7 +204,7 @@ def test_a_file_of_no_kind_is_not_changed(command: Command, text: str) -> None:
 
 @pytest.mark.parametrize("url", ["http://localhost:99999/mcp", "http://[::1", "http://host:abc/"])
 def test_an_address_that_is_none_is_named(command: Command, url: str) -> None:
-    assert command.cowork("mcp", "add", "far", "--url", url).code == 0
+    change_file(command.home / ".config/cowork/mcp.json", "far", {"url": url})
     said = command.cowork("mcp", "test", "far")
     assert (said.code, f"{url} is no http:// or https:// address" in said.err) == (2, True)
 
@@ -214,3 +214,16 @@ def test_trying_a_server_leaves_nothing_behind(command: Command, tmp_path: Path)
     said = command.cowork("mcp", "test", "nobody", env={"TMPDIR": str(tmp_path / "tmp")})
     assert (said.code, "There is no MCP server 'nobody'" in said.err) == (2, True)
     assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["http://[::1"], "http://[::1 is an address, not a command. Give it with --url."),
+        (["--url", "http://[::1"], "MCP server u: http://[::1 is no http:// or https:// address."),
+        (["--url", "${HOST}/mcp"], ""),
+    ],
+)
+def test_an_address_is_judged_when_it_is_added(command: Command, words: list[str], said: str) -> None:
+    added = command.cowork("mcp", "add", "u", *words)
+    assert (added.code, " ".join(added.err.split()).removeprefix("cowork: ")) == (2 if said else 0, said)
