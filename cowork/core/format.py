@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from cowork.core.hygiene import visible
 
@@ -56,6 +57,18 @@ def one_line(text: str, most: int | None = None) -> str:
     """The text on one line, safe to draw, cut at `most` characters."""
     flat = " ".join(visible(text if most is None else text[: most * 4]).split())
     return flat if most is None or len(flat) <= most else flat[: most - 1] + "…"
+
+
+def first_sentence(text: str, most: int = 100) -> str:
+    """What a text says first; a long sentence ends at a word."""
+    sentence = re.split(r"(?<=[.;:!?])\s", " ".join(text.split()), maxsplit=1)[0].rstrip(";:")
+    return sentence if len(sentence) <= most else sentence[:most].rsplit(" ", 1)[0] + " …"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as a table of Markdown; nothing that a cell holds ends it."""
+    cells = [[" ".join(str(cell).split()).replace("|", "\\|") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells))
 
 
 def code(text: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cowork.core.blocks import Image, Json, as_object
+from cowork.core.format import first_sentence
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible, visible_line
 
@@ -35,13 +36,6 @@ def cut_text(text: object) -> str:
     clean = visible(str(text or "")[: 2 * MOST_DESCRIPTION]).strip()
     raw = clean.encode("utf-8", "replace")
     return clean if len(raw) <= MOST_DESCRIPTION else raw[: MOST_DESCRIPTION - 3].decode("utf-8", "ignore") + "…"
-
-
-def one_liner(text: str, most: int = 80) -> str:
-    """The first sentence of a description."""
-    flat = " ".join(text.split())
-    first = re.split(r"(?<=[.;:!?])\s", flat, maxsplit=1)[0].rstrip(".;:")
-    return first if len(first) <= most else first[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
 def schema_of(tool: Json) -> Json:
@@ -120,7 +114,7 @@ def _blocks(content: Iterable[Any]) -> tuple[list[str], list[Image]]:
             case "resource":
                 _resource(as_object(block.get("resource")), texts, images)
             case "resource_link":
-                about = one_liner(str(block.get("description") or block.get("name") or ""))
+                about = first_sentence(str(block.get("description") or block.get("name") or ""), 80)
                 texts.append(f"[resource {visible_line(str(block.get('uri', '')))}{f': {about}' if about else ''}]")
             case other:
                 texts.append(f"[{visible_line(str(other))[:40]} content, which cannot be shown]")

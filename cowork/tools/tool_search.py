@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.format import first_sentence
 from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import Param, Tool, ToolContext, tool, touches_nothing
 
@@ -71,7 +72,7 @@ def search_tools(about: str, calls: str, deferred: Sequence[Tool], later: Iterab
 
 def catalogue(tools: Sequence[Tool]) -> str:
     """Names and one-line summaries; only names, or only numbers, where those would be too long."""
-    lines = [f"{one.name}: {_summary(one.description)}" for one in tools]
+    lines = [f"{one.name}: {first_sentence(one.description, 80)}" for one in tools]
     groups: dict[str, list[str]] = {}
     for one in tools:
         kind, *rest = one.name.split("__")
@@ -114,8 +115,3 @@ def _fit(word: str, words: set[str]) -> float:
 
 def _short(name: str) -> str:
     return name.split("__", 2)[-1] if name.startswith("mcp__") else name
-
-
-def _summary(text: str) -> str:
-    first = re.split(r"(?<=[.;:!?])\s", " ".join(text.split()), maxsplit=1)[0]
-    return first if len(first) <= 80 else first[:79] + "…"

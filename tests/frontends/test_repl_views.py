@@ -8,6 +8,7 @@ import pytest
 
 from cowork.agents import Agents
 from cowork.app.chat import pages
+from cowork.core import format
 from cowork.core.blocks import Text
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionRewound
 from cowork.core.ports import AgentDef
@@ -49,11 +50,21 @@ def test_time_is_told_in_one_unit(seconds: float, text: str) -> None:
         ("Run a command: build, test. More.", "Run a command"),
         ("Create a file, with its folders. A file that exists must be read.", "Create a file, with its folders."),
         ("word " * 40, ("word " * 20).strip() + " …"),
+        ("x" * 200, "x" * 100 + " …"),
         ("", ""),
     ],
 )
 def test_the_first_sentence_says_what_a_tool_does(text: str, first: str) -> None:
-    assert pages.first_sentence(text) == first
+    assert format.first_sentence(text) == first
+
+
+def test_a_cell_of_a_table_cannot_end_its_row() -> None:
+    assert format.table(("a", "b"), [("x|y", "two\nlines"), (1, "")]).split("\n") == [
+        "| a | b |",
+        "| --- | --- |",
+        "| x\\|y | two lines |",
+        "| 1 |  |",
+    ]
 
 
 def test_a_row_of_agents_tells_role_tools_and_problems() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from cowork.agents import Agents
@@ -36,12 +35,6 @@ _ANSWER_SHOWN = 800  # characters
 _MOST_LINES = 4_000  # comparing longer files takes too long for what it shows
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows as a Markdown table."""
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(str(cell) for cell in row)} |" for row in rows)])
-
-
 def ago(seconds: float) -> str:
     """How long ago, in one unit."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
@@ -53,12 +46,6 @@ def ago(seconds: float) -> str:
 def title(prompt: PromptAdded) -> str:
     """A prompt in one short line."""
     return format.one_line(" ".join((prompt.label or prompt.text).split()), 70)
-
-
-def first_sentence(text: str, most: int = 100) -> str:
-    """What a text says first; a long sentence ends at a word."""
-    sentence = re.split(r"(?<=[.;:])\s", " ".join(text.split()), maxsplit=1)[0].rstrip(";:")
-    return sentence if len(sentence) <= most else sentence[:most].rpartition(" ")[0] + " …"
 
 
 def session_preview(events: Sequence[Event]) -> str:
@@ -84,14 +71,14 @@ def cost_page(summary: Summary) -> str:
         for of, spent in sums.items():
             counts = (spent.usage.prompt_tokens, spent.usage.output_tokens, spent.usage.cache_read_tokens)
             rows.append((of, *(f"{count:,}" for count in counts), format.money(spent.cost_usd, "unknown")))
-        found.append(table((name, "input", "output", "from cache", "cost"), rows))
+        found.append(format.table((name, "input", "output", "from cache", "cost"), rows))
     head = ("tasks", "failed", "a task", "mean", "p50", "p95", "max", "prompt tokens a task")
     for name, key in (("tasks by agent", "subagent_type"), ("tasks by model", "model")):
         groups: dict[str, list[TaskRow]] = {}
         for row in summary.tasks:
             groups.setdefault(getattr(row, key), []).append(row)
         if groups:
-            found.append(table((name, *head), [(of, *_figures(tasks)) for of, tasks in groups.items()]))
+            found.append(format.table((name, *head), [(of, *_figures(tasks)) for of, tasks in groups.items()]))
     return "\n\n".join(found)
 
 

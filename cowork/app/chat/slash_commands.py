@@ -142,13 +142,13 @@ class _Commands:
     async def extensions(self, rest: str) -> CommandResult:
         found = self.host.run.project.invoker.extensions
         listed = found.rows(shipped=self.host.run.config.skills.shipped)
-        rows = [(r.kind, f"`{r.name}`", r.origin, r.tokens or "", pages.first_sentence(r.adds, 60)) for r in listed]
+        rows = [(r.kind, f"`{r.name}`", r.origin, r.tokens or "", format.first_sentence(r.adds, 60)) for r in listed]
         wrong = [f"- {problem}" for problem in (*found.agents.problems, *found.problems)]
-        return "\n".join([pages.table(("kind", "name", "from", "tokens", "adds"), rows), "", *wrong])
+        return "\n".join([format.table(("kind", "name", "from", "tokens", "adds"), rows), "", *wrong])
 
     async def tools(self, rest: str) -> CommandResult:
-        rows = [(s.name, pages.first_sentence(s.description)) for s in self.host.run.agent.specs]
-        return pages.table(("tool", "does"), rows)
+        rows = [(s.name, format.first_sentence(s.description)) for s in self.host.run.agent.specs]
+        return format.table(("tool", "does"), rows)
 
     async def doctor(self, rest: str) -> CommandResult:
         return await doctor.report(self.host.environ, self.host.run.root)
@@ -157,7 +157,7 @@ class _Commands:
         rows = [
             (f"`{name}`", f"`{value}`", origin) for name, value, origin in render.setting_rows(self.host.run.config)
         ]
-        return pages.table(("setting", "value", "from"), rows)
+        return format.table(("setting", "value", "from"), rows)
 
     async def init(self, rest: str) -> CommandResult:
         return PromptResult(INIT, label="/init")

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from cowork import __version__
-from cowork.app.chat import pages
 from cowork.app.chat.host import ChatHost
 from cowork.app.onboarding import setup
 from cowork.config import keyring, paths
@@ -28,7 +27,7 @@ with later(__name__):  # a chat without servers loads none of it
     from cowork.app.mcp.servers import McpRun
     from cowork.app.mcp.tools import elicit_by, tools_of
     from cowork.engine.subagents.child import Child
-    from cowork.mcp.content import cut_text, one_liner, prompt_text
+    from cowork.mcp.content import cut_text, prompt_text
     from cowork.mcp.servers import Server
 
 ACTIONS = ("reconnect", "on", "off")
@@ -193,7 +192,7 @@ class StateCommands:
             calls = f"{server.calls} · {server.seconds:.1f} s" if server.calls else ""
             state = f"{server.state}: {server.problem}" if server.problem else server.state
             rows.append((name, state, len(server.tools), cost, calls, server.entry.scope))
-        return pages.table(("server", "state", "tools", "tokens a request", "calls", "from"), rows)
+        return format.table(("server", "state", "tools", "tokens a request", "calls", "from"), rows)
 
     def _mcp(self) -> McpRun:
         if self.host.run.mcp is None:
@@ -225,7 +224,7 @@ class StateCommands:
             ("notes read", ", ".join(now.knowledge) or "none"),
             ("background", f"{len(run.subagents.running)} children, {now.jobs} commands"),
         ]
-        return pages.table(("", ""), rows)
+        return format.table(("", ""), rows)
 
     async def login(self, rest: str) -> CommandResult:
         """Take a key, keep it where only the person can read it, and go on with it at once."""
@@ -264,10 +263,10 @@ def _output(job: RunningCommand) -> str:
 
 
 def _server_page(server: Server) -> str:
-    rows = [(f"`{tool.name}`", pages.first_sentence(tool.description)) for tool in tools_of(server)]
+    rows = [(f"`{tool.name}`", format.first_sentence(tool.description)) for tool in tools_of(server)]
     about = f"**{server.name}** · {server.state} · {visible_line(server.entry.line)}"
     said = f"\n\n{cut_text(server.known.instructions)}" if server.known and server.known.instructions else ""
-    tools = pages.table(("tool", "does"), rows) if rows else "Its tools are not known yet."
+    tools = format.table(("tool", "does"), rows) if rows else "Its tools are not known yet."
     return f"{about}{said}\n\n{tools}"
 
 
@@ -298,4 +297,5 @@ def _prompt_command(host: ChatHost, server: Server, prompt: Json) -> Command:
         return PromptResult(prompt_text(found), label=f"/{called} {rest}".strip())
 
     hint = " ".join(str(a["name"]) if a.get("required") else f"[{a['name']}]" for a in listed)
-    return Command(called, one_liner(cut_text(prompt.get("description") or name), 70), run, hint, sends=True)
+    about = format.first_sentence(cut_text(prompt.get("description") or name), 70)
+    return Command(called, about, run, hint, sends=True)

@@ -9,17 +9,10 @@ from typing import Annotated, Any
 
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ToolError
+from cowork.core.format import first_sentence
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Ask, Effect, Question, ToolRecord, error_record, ok
-from cowork.mcp.content import (
-    ServerContent,
-    cut_text,
-    one_liner,
-    resource_content,
-    result_content,
-    schema_of,
-    tool_name,
-)
+from cowork.mcp.content import ServerContent, cut_text, resource_content, result_content, schema_of, tool_name
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import Elicit, LoginNeeded, McpError
 from cowork.mcp.servers import Server
@@ -129,7 +122,7 @@ def _pick(servers: Mapping[str, Server], name: str) -> Server:
 def resource_line(row: Json) -> tuple[str, str]:
     """(its address, what it is) of a resource, fit for a screen."""
     uri = visible_line(str(row.get("uri") or row.get("uriTemplate") or ""))
-    return uri, one_liner(cut_text(row.get("description") or row.get("title") or row.get("name")))
+    return uri, first_sentence(cut_text(row.get("description") or row.get("title") or row.get("name")), 80)
 
 
 def approval(entry: ServerEntry) -> Question:

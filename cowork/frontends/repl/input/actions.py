@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.format import one_line
 from cowork.frontends.host import Choose, Command, CommandResult, Host, Row
@@ -282,9 +283,8 @@ def own_commands(repl: Repl) -> Sequence[Command]:
 
     async def help_text(_: str) -> CommandResult:
         known = sorted(repl.turns.commands().values(), key=lambda command: command.name)
-        cells = [[text.replace("|", "\\|") for text in (f"/{c.name} {c.arguments}".strip(), c.help)] for c in known]
-        rows = [f"| `{name}` | {about} |" for name, about in cells]
-        return "\n".join(["| command | does |", "|---|---|", *rows]) + "\n" + KEYS
+        rows = [(f"`/{c.name} {c.arguments}`".replace(" `", "`"), c.help) for c in known]
+        return format.table(("command", "does"), rows) + "\n" + KEYS
 
     async def theme(rest: str) -> CommandResult:
         kinds: tuple[Kind, ...] = ("dark", "light")
