@@ -14,7 +14,7 @@ from cowork.agents import Agents
 from cowork.app.onboarding import setup
 from cowork.app.run import Run
 from cowork.core import format
-from cowork.core.blocks import Image, Text, ToolResult, ToolUse
+from cowork.core.blocks import Image, Text, Thinking, ToolResult, ToolUse, estimate_tokens
 from cowork.core.events import Event, PromptAdded, ReplyAdded
 from cowork.core.ports import AgentDef
 from cowork.core.transcript import fold
@@ -95,30 +95,20 @@ def _figures(rows: Sequence[TaskRow]) -> list[str]:
 
 def context_use(agent: Agent) -> ContextUse:
     """What fills the window, by estimate, beside what the service last counted."""
-    parts = Counter({"system prompt": len(agent.system), "tools": 0})
+    parts = Counter({"system prompt": estimate_tokens(Text(agent.system)), "tools": 0})
     for spec in agent.specs:
         key = f"MCP server {spec.name.split('__')[1]}" if spec.name.startswith("mcp__") else "tools"
-        parts[key] += len(spec.description) + len(json.dumps(spec.schema))
+        parts[key] += estimate_tokens(Text(spec.description + json.dumps(spec.schema)))
     messages = agent.transcript.messages()
     names = {call.id: call.name for message in messages for call in message.calls}
     for message in messages:
+        said = "your messages" if message.role == "user" else "answers"
         for block in message.content:
-            match block:
-                case Text(text):
-                    parts["your messages" if message.role == "user" else "answers"] += len(text)
-                case ToolUse(input=given):
-                    parts["calls"] += len(json.dumps(given))
-                case ToolResult(tool_use_id=id, content=content):
-                    size = len(content) if isinstance(content, str) else sum(map(_size, content))
-                    parts[f"results of {names.get(id, '?')}"] += size
-                case Image():
-                    parts["images"] += _size(block)
-    tokens = [(name, size // 4) for name, size in parts.items()]
-    return ContextUse(tokens, agent.transcript.tokens, agent.provider.context_window)
-
-
-def _size(block: Text | Image) -> int:
-    return len(block.text) if isinstance(block, Text) else 6_000
+            key = {Text: said, ToolUse: "calls", Image: "images", Thinking: "reasoning"}.get(type(block), "")
+            if isinstance(block, ToolResult):
+                key = f"results of {names.get(block.tool_use_id, '?')}"
+            parts[key] += estimate_tokens(block)
+    return ContextUse(list(parts.items()), agent.transcript.tokens, agent.provider.context_window)
 
 
 def agent_page(agent: AgentDef) -> str:
