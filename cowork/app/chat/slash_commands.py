@@ -94,7 +94,8 @@ class _Commands:
             rows = pages.model_rows(run, self.offered)
             if len(rows) == 1:
                 now = f"Model: **{run.agent.provider.model}** ({run.agent.provider.name})"
-                return f"{now}\n\n{setup.page(self.offered)}"
+                more = "No other was found; `/model ID` names one." if self.offered else setup.NOTHING_FOUND
+                return f"{now}\n\n{more}"
             here = next((n for n, row in enumerate(rows) if row.label == run.agent.provider.model), 0)
             return Choose("Go on with which model?", rows, lambda row: self.model(row.value), here)
         if rest.isdigit():

@@ -55,13 +55,13 @@ class Check:
     fix: str = ""
 
 
-async def examine(environ: Mapping[str, str], root: Path, options: RunOptions | None = None) -> list[Check]:
+async def examine(environ: Mapping[str, str], root: Path) -> list[Check]:
     """Every check, in the order a person would ask."""
     found = [
         Check("python", "ok", f"{platform.python_version()} at {sys.executable}"),
         Check("cowork", "ok", f"{__version__} in {Path(__file__).parents[2]}"),
     ]
-    config, checks = _config(environ, root, options or RunOptions())
+    config, checks = _config(environ, root)
     found += checks
     if config is not None:
         found += await _models(config, environ)
@@ -105,13 +105,12 @@ def _line(check: Check) -> str:
     return said.replace("\n", "\\n")  # a check is one row, whatever a folder is called
 
 
-def _config(environ: Mapping[str, str], root: Path, options: RunOptions) -> tuple[Config | None, list[Check]]:
-    file = options.config_file or paths.config_file(environ)
-    trusted = is_trusted(root, environ)
+def _config(environ: Mapping[str, str], root: Path) -> tuple[Config | None, list[Check]]:
+    file = paths.config_file(environ)
     here = [f for f in (file, *paths.project_files(root)) if f.exists()]
     names = ", ".join(paths.short(f, environ) for f in here)
     try:
-        config = load_config(options, environ, root, trusted=trusted)
+        config = load_config(RunOptions(), environ, root, trusted=is_trusted(root, environ))
     except UserError as error:
         return None, [Check("config", "bad", error.message, error.hint or "`cowork config check` says more.")]
     text = names or f"defaults; {paths.short(file, environ)} is not there"
@@ -190,9 +189,8 @@ def _sandbox(box: Sandbox) -> Check:
     if box.refusal:
         return Check("sandbox", "bad", box.status(), 'Install bubblewrap, or set sandbox.mode = "auto".')
     if box.mode != "off" and not box.active:
-        return Check(
-            "sandbox", "note", box.status(), "Install bubblewrap (bwrap): commands are held in it, and ask less often."
-        )
+        fix = "Install bubblewrap (bwrap): commands are held in it, and ask less often."
+        return Check("sandbox", "note", box.status(), fix)
     return Check("sandbox", "ok", box.status())
 
 

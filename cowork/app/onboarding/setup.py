@@ -20,6 +20,10 @@ from cowork.providers.open import open_provider
 
 SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))
 VENDORS = {"anthropic": ("Anthropic", "ANTHROPIC_API_KEY"), "openai": ("OpenAI", "OPENAI_API_KEY")}
+NOTHING_FOUND = (
+    "No key (ANTHROPIC_API_KEY, OPENAI_API_KEY) is set and no local server answers: I looked for "
+    f"{', '.join(f'{name} ({port})' for name, port in SERVERS)}. Set a key or start a server, then `/model` again."
+)
 LOOK_SECONDS = 1.5
 TRIAL_SECONDS = 60.0
 _MOST_BYTES = 1 << 20
@@ -51,32 +55,19 @@ class FoundService:
         rows = {role: (("provider", self.provider), ("model", name), place) for role, name in wanted.items()}
         return {f"models.{role}.{key}": value for role, row in rows.items() for key, value in row}
 
-    def variables(self, model: str = "") -> dict[str, str]:
+    def variables(self, model: str) -> dict[str, str]:
         """The environment that stands for this choice, for a run that stores nothing."""
-        given = {"LLM_PROVIDER": self.provider, "LLM_MODEL_ID": model or self.models[0]}
+        given = {"LLM_PROVIDER": self.provider, "LLM_MODEL_ID": model}
         return given | ({"LLM_BASE_URL": self.base_url} if self.base_url else {})
 
     def spec(self, environ: Mapping[str, str], model: str = "") -> ModelSpec:
-        return ModelSpec(
-            self.provider,
-            model or next(iter(self.models), ""),
-            base_url=self.base_url,
-            api_key=_key(self.key_env, environ),
-        )
+        name, key = model or next(iter(self.models), ""), _key(self.key_env, environ)
+        return ModelSpec(self.provider, name, base_url=self.base_url, api_key=key)
 
 
-def keys(environ: Mapping[str, str]) -> list[FoundService]:
-    """Vendors whose key is in the environment or the keyring."""
-    return [
-        FoundService(name, provider, DEFAULT_MODELS[provider], key_env=variable)
-        for provider, (name, variable) in VENDORS.items()
-        if _key(variable, environ)
-    ]
-
-
-async def servers(places: Sequence[tuple[str, int]] = SERVERS, host: str = "127.0.0.1") -> list[FoundService]:
+async def servers(places: Sequence[tuple[str, int]]) -> list[FoundService]:
     """Servers on this machine that list models, asked all at once."""
-    looks = (server(f"http://{host}:{port}", name) for name, port in places)
+    looks = (server(f"http://127.0.0.1:{port}", name) for name, port in places)
     return [found for found in await asyncio.gather(*looks, return_exceptions=True) if isinstance(found, FoundService)]
 
 
@@ -97,8 +88,13 @@ async def server(url: str, name: str = "") -> FoundService | None:
 
 
 async def find(environ: Mapping[str, str]) -> list[FoundService]:
-    """Everything there is to choose from, keys first."""
-    return [*keys(environ), *await servers(ports(environ))]
+    """Everything there is to choose from: vendors whose key is in the environment or the keyring, then servers."""
+    vendors = [
+        FoundService(name, provider, DEFAULT_MODELS[provider], key_env=variable)
+        for provider, (name, variable) in VENDORS.items()
+        if _key(variable, environ)
+    ]
+    return [*vendors, *await servers(ports(environ))]
 
 
 def ports(environ: Mapping[str, str]) -> Sequence[tuple[str, int]]:
@@ -114,18 +110,6 @@ def ports(environ: Mapping[str, str]) -> Sequence[tuple[str, int]]:
 def choices(found: Sequence[FoundService]) -> list[tuple[FoundService, str]]:
     """Every model one can choose, in the order they are numbered."""
     return [(service, model) for service in found for model in service.models]
-
-
-def page(found: Sequence[FoundService]) -> str:
-    """What was found, as Markdown with a number for each model."""
-    if not found:
-        looked = ", ".join(f"{name} ({port})" for name, port in SERVERS)
-        return (
-            "No key (ANTHROPIC_API_KEY, OPENAI_API_KEY) is set and no local server answers: I looked for "
-            f"{looked}. Set a key or start a server, then `/model` again."
-        )
-    rows = [f"{n}. `{model}` · {service.name}" for n, (service, model) in enumerate(choices(found), 1)]
-    return "\n".join(["Found:", "", *rows, "", "`/model N` goes on with one, `cowork config init` makes it permanent."])
 
 
 async def trial(spec: ModelSpec) -> str:
