@@ -150,7 +150,9 @@ def test_a_setting(copy: Copy) -> None:
     old = "    checkpoints: bool = key("
     copy.edit("cowork/config/sections.py", old, f'    shout: bool = key(False, "Say it loud.")\n{old}')
     assert "shout" in copy.cowork("config", "show")
-    copy.write("example.py", "from cowork.config.render import example, tables\nprint(example(), tables())\n")
+    imports = "from cowork.config.render import example\nfrom settings_page import tables\n"
+    shutil.copy(TOP / "tests/config/settings_page.py", copy.top)
+    copy.write("example.py", f"{imports}print(example(), tables())\n")
     page = subprocess.run(
         [sys.executable, copy.top / "example.py"], env=copy.env, capture_output=True, text=True
     ).stdout

@@ -16,7 +16,7 @@ from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, argument, ask_line, folder, option, options_before
 from cowork.config import load, paths
 from cowork.config.load import Layers, check_file
-from cowork.config.render import setting_rows, starter
+from cowork.config.render import example, setting_rows
 from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
@@ -156,7 +156,7 @@ def init(
     chosen, words = _choose_model(os.environ, url=url, model=model, test=test)
     if target.exists():
         os.replace(target, target.with_name(f"{target.name}.bak"))
-    write_private(target, starter(chosen).rstrip("\n"))
+    write_private(target, example(chosen).rstrip("\n"))
     print(f"wrote {target}\nmodel: {words}")
 
 

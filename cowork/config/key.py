@@ -8,6 +8,11 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any, Literal
 
+from cowork.core.later import later
+
+with later(__name__):
+    from json import dumps
+
 Project = Literal["never", "lower", "off", "stricter", "add", "narrow"]
 """How a project file may set a key: not at all, to less, to false, to a later choice in `stricter`, by adding to
 the list, or by picking from it."""
@@ -154,10 +159,8 @@ def tighten(key: Key, old: Any, new: Any) -> Any:
             return old and value
         case "stricter":
             return max(old, value, key=key.stricter.index)
-        case "narrow":
-            # An empty list means everything, so a choice that leaves nothing must not become one.
+        case _:  # narrow; an empty list means everything, so a choice that leaves nothing must not become one
             return tuple(item for item in value if item in old) or old if old else value
-    return value
 
 
 def from_text(key: Key, text: str) -> Any:
@@ -189,15 +192,6 @@ def split_list(text: str) -> list[str]:
 
 def show(value: Any) -> str:
     """A value as TOML would spell it, short."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        case list() | tuple():
-            return "[" + ", ".join(show(item) for item in value) + "]"
-        case dict():
-            return "{" + ", ".join(f"{show(name)} = {show(item)}" for name, item in value.items()) + "}"
-        case float():
-            return f"{value:g}" if value == 0 or value >= 0.001 else f"{value:f}".rstrip("0")
-    return str(value)
+    if isinstance(value, float):
+        return f"{value:g}" if value == 0 or value >= 0.001 else f"{value:f}".rstrip("0")
+    return dumps(value, ensure_ascii=False, default=str)

@@ -1,28 +1,18 @@
-"""The table of settings as people read it: the example file, the reference page, `config show`."""
+"""The table of settings as people read it: the example file and `config show`."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from cowork.config.key import Key, Section, show
 from cowork.config.load import Config
 from cowork.config.sections import KEYS, PRICES, SECTIONS
 from cowork.core.hygiene import has_password
 
-_PROJECT_WORDS = {
-    "never": "no",
-    "lower": "only lower",
-    "off": "only false",
-    "stricter": "only stricter",
-    "add": "may add",
-    "narrow": "may narrow",
-}
 
-
-def example() -> str:
-    """config.example.toml: every key with its default."""
+def example(chosen: Mapping[str, str] | None = None) -> str:
+    """config.example.toml: every key with its default; or with these set and all others as comments, for a start."""
     head = (
         "# cowork settings. Every key is here with its default: keep what you change, drop the rest.\n"
         "# Yours: ~/.config/cowork/config.toml (or $COWORK_HOME/config.toml). A project's: .cowork/config.toml, which\n"
@@ -33,39 +23,7 @@ def example() -> str:
         "\n# Your own prices in USD per million tokens, for models whose price is not known or not yours.\n"
         '# [pricing."model-name"]\n' + "".join(f"# {price} = 0.0  # {what}\n" for price, what in PRICES.items())
     )
-    return head + "".join(_example_section(section) for section in SECTIONS) + tail
-
-
-def starter(chosen: dict[str, str]) -> str:
-    """What `config init` writes: `chosen` is set, everything else waits as a comment."""
-    lines = []
-    table = ""
-    for line in example().splitlines():
-        name, equals, _ = line.partition(" = ")
-        if line.startswith("["):
-            table = line.strip("[]")
-        elif equals and not line.startswith("#"):
-            value = chosen.get(f"{table}.{name}")
-            line = f"# {line}" if value is None else f"{name} = {show(value)}"
-        lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def reference(page: str) -> str:
-    """docs/reference/configuration.md with its tables made anew; the text around them is written there."""
-    return page[: page.index("\n## [")] + tables() + page[page.index("\n## Environment") :]
-
-
-def tables() -> str:
-    """Every table of the file, as Markdown."""
-    parts = []
-    for section in SECTIONS:
-        parts.append(f"\n## [{section.table}]\n\n{_doc(section)}\n\n{_TABLE_HEAD}")
-        parts.extend(_reference_row(key) for key in section.fields)
-    return "".join(parts) + (
-        '\n## [pricing."model"]\n\nYour own prices in USD per million tokens; they replace the built-in ones.\n'
-        "A project cannot set them. Keys: " + ", ".join(f"`{p}` ({what})" for p, what in PRICES.items()) + ".\n"
-    )
+    return head + "".join(_example_section(section, chosen) for section in SECTIONS) + tail
 
 
 def setting_rows(config: Config, *, only_set: bool = False) -> Iterator[tuple[str, str, str]]:
@@ -77,11 +35,12 @@ def setting_rows(config: Config, *, only_set: bool = False) -> Iterator[tuple[st
             yield name, ("(hidden)" if hidden else show(value)), origin
 
 
-def _example_section(section: type[Section]) -> str:
-    lines = ["", *_comment_lines(_doc(section)), f"[{section.table}]"]
+def _example_section(section: type[Section], chosen: Mapping[str, str] | None) -> str:
+    lines = ["", *_comment_lines(doc_of(section)), f"[{section.table}]"]
     for key in section.fields:
-        lines += _comment_lines(_comment(key))
-        lines.append(f"{key.name.rsplit('.', 1)[1]} = {show(key.default)}")
+        value = (chosen or {}).get(key.name)
+        line = f"{key.name.rsplit('.', 1)[1]} = {show(key.default if value is None else value)}"
+        lines += [*_comment_lines(_comment(key)), f"# {line}" if chosen is not None and value is None else line]
     return "\n".join(lines) + "\n"
 
 
@@ -96,27 +55,5 @@ def _comment(key: Key) -> str:
     return key.doc + takes
 
 
-def _reference_row(key: Key) -> str:
-    cells = (
-        f"`{key.name.rsplit('.', 1)[1]}`",
-        f"`{show(key.default)}`",
-        key.takes,
-        _PROJECT_WORDS[key.project],
-        f"`{key.flag}`" if key.flag else "",
-        key.doc,
-    )
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
-
-
-def _doc(section: type[Section]) -> str:
+def doc_of(section: type[Section]) -> str:
     return " ".join((section.__doc__ or "").split())
-
-
-_TABLE_HEAD = "| key | default | takes | project | flag | meaning |\n|---|---|---|---|---|---|\n"
-
-
-if __name__ == "__main__":  # brings the two generated files of a checkout up to date
-    root = Path(__file__).parents[2]
-    (root / "config.example.toml").write_text(example(), encoding="utf-8")
-    file = root / "docs/reference/configuration.md"
-    file.write_text(reference(file.read_text(encoding="utf-8")), encoding="utf-8")

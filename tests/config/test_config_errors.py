@@ -78,6 +78,9 @@ FILE = "~/.config/cowork/config.toml"
         ("\n[model.main]\nmodel = 'x'", f"config: {FILE}:2 unknown key model", "Did you mean models?"),
         ("[permission]\nmode = 'ask'", f"config: {FILE}:1 unknown key permission", "Did you mean permissions?"),
         ("ui = 3", f"config: {FILE}:1 ui must be a table", "Write it as [ui]."),
+        ("mcp.servers = 3", f"config: {FILE}:1 mcp.servers must be a table", files._SERVERS),
+        ("pricing = 3", f"config: {FILE}:1 pricing must be a table", files._PRICING),
+        ("pricing.m = 3", f'config: {FILE}:1 pricing."m" must be a table', files._PRICING),
         (
             "[models.main]\napi_key = 'sk-ant-oops'",
             f"config: {FILE}:2 unknown key models.main.api_key",

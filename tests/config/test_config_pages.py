@@ -13,13 +13,14 @@ import pytest
 from cowork.config import files, render
 from cowork.config.run_options import RunOptions, options_of
 from cowork.config.sections import KEYS
+from tests.config import settings_page
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_example_file_holds_every_key_with_its_default(place: Any) -> None:
     text = (ROOT / "config.example.toml").read_text(encoding="utf-8")
-    assert text == render.example(), "run: python -m cowork.config.render"
+    assert text == render.example(), "run: python -m tests.config.settings_page"
     found = files.read(ROOT / "config.example.toml", "example")
     assert found is not None
     entries, servers = found
@@ -30,8 +31,8 @@ def test_the_example_file_holds_every_key_with_its_default(place: Any) -> None:
 
 
 def test_the_reference_page_is_current() -> None:
-    page = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
-    assert page == render.reference(page), "run: python -m cowork.config.render"
+    page = settings_page.PAGE.read_text(encoding="utf-8")
+    assert page == settings_page.page(page), "run: python -m tests.config.settings_page"
     assert all(f"`{name.rsplit('.', 1)[1]}`" in page for name in KEYS)
 
 
@@ -45,7 +46,7 @@ def test_every_default_is_itself_allowed() -> None:
 
 def test_the_starter_file_sets_the_chosen_and_nothing_else(place: Any) -> None:
     chosen = {"models.main.provider": "anthropic", "models.main.model": "claude-opus-5"}
-    text = render.starter(chosen)
+    text = render.example(chosen)
     assert tomllib.loads(text)["models"]["main"] == {"provider": "anthropic", "model": "claude-opus-5"}
     place.user(text)
     found = files.read(place.user_file, "x")
