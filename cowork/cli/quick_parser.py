@@ -83,6 +83,10 @@ def is_prompt(word: str) -> bool:
 def output_of(argv: Sequence[str]) -> str:
     """What `--output` asks for, however wrong the rest of a `cowork run` is: programs wait for an object then too."""
     words = "\0".join(spell_out(argv)).partition("\0--\0")[0]
-    forms = "|".join(next(option.choices for name, _, _, option in options_of(chat=False) if name == "output"))
-    found = re.findall(rf"(?<![^\0])(?:--output[=\0]|-[qc]*o\0?)({forms})(?![^\0])", words)
+    table = options_of(chat=False)
+    forms = "|".join(next(option.choices for name, _, _, option in table if name == "output"))
+    switches = "".join(
+        flag[1] for _, kind, _, option in table if kind == "bool" for flag in option.flags if len(flag) == 2
+    )
+    found = re.findall(rf"(?<![^\0])(?:--output[=\0]|-[{switches}]*o\0?)({forms})(?![^\0])", words)
     return found[-1] if found and "run" in words.split("\0") else "text"
