@@ -6,32 +6,26 @@ import difflib
 import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cowork.core.front_matter import BadFile, Marked, Problem, files_below, leads_out, split, text_of_file
+from cowork.core.front_matter import BadFile, Marked, Problem, split, text_of_file
 from cowork.core.ports import MODES, AgentDef, AgentOrigin, is_tool_word
 
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "purple", "orange", "pink")
 
 
-class Agents(Mapping[str, AgentDef]):
+class Agents(dict[str, AgentDef]):
     """The loaded agents by name; `find` forgives case and dashes, `nearest` also reads descriptions."""
 
     def __init__(self, agents: Iterable[AgentDef] = (), problems: Sequence[Problem] = ()) -> None:
-        self._by_name = {agent.name: agent for agent in agents}
-        self._by_key = {_key(name): agent for name, agent in self._by_name.items()}
+        self._by_key: dict[str, AgentDef] = {}
+        for agent in agents:  # of two with one name the later counts
+            self._by_key.pop(agent_key(agent.name), None)
+            self._by_key[agent_key(agent.name)] = agent
+        super().__init__({agent.name: agent for agent in self._by_key.values()})
         self.problems = tuple(problems)
-
-    def __getitem__(self, name: str) -> AgentDef:
-        return self._by_name[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
 
     def with_added(self, agents: Iterable[AgentDef]) -> Agents:
         """These and others, which take the place of those of the same name."""
@@ -39,7 +33,7 @@ class Agents(Mapping[str, AgentDef]):
 
     def find(self, name: str) -> AgentDef | None:
         """The agent of that name, ignoring case, `-` and `_`."""
-        return self._by_key.get(_key(name))
+        return self._by_key.get(agent_key(name))
 
     def nearest(self, name: str, purpose: str = "") -> list[AgentDef]:
         """The agents nearest to a name that is none of theirs; several when nothing tells them apart.
@@ -47,58 +41,27 @@ class Agents(Mapping[str, AgentDef]):
         A misspelt name comes first, then words of the name, then words of the description, then what the task is
         about; a word that few agents have counts more than one that many have.
         """
-        key = _key(name)
+        key = agent_key(name)
         alike = [known for known in self._by_key if 2 * min(len(known), len(key)) >= _ALIKE * (len(known) + len(key))]
         if typo := difflib.get_close_matches(key, alike, n=1, cutoff=_ALIKE):
             return [self._by_key[typo[0]]]
-        asked, wanted, vocabulary = _words(name), _words(purpose), self._vocabulary
+        asked, wanted, (vocabulary, agents_with) = _words(name), _words(purpose), self._vocabulary
 
         def score(words: frozenset[str]) -> float:
-            return round(sum(1 / self._agents_with[word] for word in words), 6) if words else 0.0
+            return round(sum(1 / agents_with[word] for word in words), 6) if words else 0.0
 
         scores = {
             agent: (score(asked & in_name), score(asked & described), score(wanted & (in_name | described)))
             for agent, (in_name, described) in vocabulary.items()
         }
         best = max(scores.values(), default=())
-        return [self._by_name[agent] for agent, score in scores.items() if score == best] if any(best) else []
+        return [self[agent] for agent, score in scores.items() if score == best] if any(best) else []
 
     @functools.cached_property
-    def _vocabulary(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-        """The words in each agent's name and in its description."""
-        return {name: (_words(name), _words(agent.description)) for name, agent in self.items()}
-
-    @functools.cached_property
-    def _agents_with(self) -> Counter[str]:
-        """How many agents have each word."""
-        return Counter(word for in_name, described in self._vocabulary.values() for word in in_name | described)
-
-
-def load_agents(
-    folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collection[str] = (), plugin: Path | None = None
-) -> Agents:
-    """Agents of all folders, or of a plugin; a later folder's takes the place of an earlier one of the same name."""
-    found: dict[str, AgentDef] = {}
-    problems: list[Problem] = []
-    for origin, folder in folders:
-        here: dict[str, Path] = {}
-        for path in files_below(folder):
-            if (plugin or origin == "project") and leads_out(path, plugin or folder):
-                problems.append(Problem(path, 1, "is a link out of its folder", hint="Copy the file here"))
-                continue
-            agent, wrong = read_agent(path, origin, known_tools)
-            problems += wrong
-            if agent is None:
-                continue
-            key = _key(agent.name)
-            if key in here:
-                message = f"name: {agent.name!r} is already defined by {here[key].name} in the same folder"
-                problems.append(Problem(path, 1, message))
-                continue
-            here[key] = path
-            found.pop(key, None)
-            found[key] = agent
-    return Agents(found.values(), problems)
+    def _vocabulary(self) -> tuple[dict[str, tuple[frozenset[str], frozenset[str]]], Counter[str]]:
+        """The words in each agent's name and in its description, and how many agents have each word."""
+        words = {name: (_words(name), _words(agent.description)) for name, agent in self.items()}
+        return words, Counter(word for in_name, described in words.values() for word in in_name | described)
 
 
 def read_agent(path: Path, origin: AgentOrigin, known_tools: Collection[str]) -> tuple[AgentDef | None, list[Problem]]:
@@ -234,7 +197,8 @@ def _agent(
     return agent, head.notes
 
 
-def _key(name: str) -> str:
+def agent_key(name: str) -> str:
+    """The same for every spelling of a name."""
     return name.casefold().replace("-", "").replace("_", "").strip()
 
 

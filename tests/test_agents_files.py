@@ -10,8 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cowork.agents import Agents, load_agents, read_agent
+from cowork.agents import Agents, read_agent
 from cowork.core import front_matter as module
+from tests.fakes.agents import load_agents
 from tests.fakes.calls import TOOLS
 from tests.fakes.stage import agent_def
 
@@ -19,8 +20,8 @@ KNOWN = tuple(TOOLS)
 
 
 def write(folder: Path, name: str, text: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.md"
+    path = folder / "agents" / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
 
@@ -37,7 +38,7 @@ def test_a_file_of_our_own_and_one_of_claude_code_both_load(tmp_path: Path) -> N
         "---\nname: b\ndescription: |\n  does b\n  well\ntools: Read, Bash(git:*)\nmodel: haiku\nmaxTurns: 7\n"
         "permissionMode: plan\ndisallowedTools: Bash\nskills: x\n---\nYou are b.",
     )
-    found = load_agents([("user", tmp_path)], KNOWN)
+    found = load_agents(("user", tmp_path), known_tools=KNOWN)
     a, b = found["a"], found["b"]
     assert (a.tools, a.max_turns, a.timeout, a.model, a.role) == (("Read", "Grep"), 5, 60, "inherit", "You are a.")
     assert (b.tools, b.model, b.max_turns, b.permission_mode) == (("Read", "Bash"), "light", 7, "plan")
@@ -72,7 +73,7 @@ def test_a_file_of_our_own_and_one_of_claude_code_both_load(tmp_path: Path) -> N
 def test_a_bad_file_is_named_with_its_line_and_the_others_load(tmp_path: Path, text: str, line: int, said: str) -> None:
     write(tmp_path, "bad", text)
     write(tmp_path, "good", "---\nname: good\ndescription: d\n---\nrole")
-    found = load_agents([("project", tmp_path)], KNOWN)
+    found = load_agents(("project", tmp_path), known_tools=KNOWN)
     assert list(found) == ["good"]
     (problem,) = found.problems
     assert problem.fatal
@@ -101,24 +102,25 @@ def test_no_spelling_of_disallowed_tools_leaves_one_in(tmp_path: Path, text: str
 def test_the_project_wins_over_the_user_and_the_user_over_the_shipped(tmp_path: Path) -> None:
     for layer in ("shipped", "user", "project"):
         write(tmp_path / layer, "x", f"---\nname: Code_Reviewer\ndescription: {layer}\n---\nrole")
-    found = load_agents([(layer, tmp_path / layer) for layer in ("shipped", "user", "project")])  # type: ignore[misc]
+    found = load_agents(*((layer, tmp_path / layer) for layer in ("shipped", "user", "project")))  # type: ignore[misc]
     assert found.find("code-reviewer") is found["Code_Reviewer"]
     assert found["Code_Reviewer"].description == "project"
 
 
 def test_two_of_a_name_in_one_folder_are_a_problem(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write(tmp_path, name, "---\nname: same\ndescription: d\n---\nrole")
-    assert "already defined by one.md" in load_agents([("user", tmp_path)]).problems[0].message
+        write(tmp_path, name, "---\nname: One-Same\ndescription: d\n---\nrole")
+    (problem,) = load_agents(("user", tmp_path)).problems
+    assert problem.message == f"the name 'One-Same' is already that of {tmp_path}/agents/one.md"
 
 
 def test_bombs_and_giants_are_harmless(tmp_path: Path) -> None:
     bomb = "\n".join(f"k{i}: &k{i} [{', '.join(f'*k{i - 1}' for _ in range(9))}]" for i in range(1, 12))
     write(tmp_path, "bomb", f"---\nk0: &k0 lol\n{bomb}\n---\nrole")
     write(tmp_path, "giant", "---\nname: g\ndescription: d\n---\n" + "x" * 10_000_000)
-    (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "agents/binary.md").write_bytes(b"\xff\xfe\x00")
     started = time.process_time()
-    found = load_agents([("project", tmp_path)])
+    found = load_agents(("project", tmp_path))
     assert not found
     assert len(found.problems) == 3
     assert time.process_time() - started < 5
@@ -162,7 +164,7 @@ def test_the_nearest_agents(name: str, purpose: str, expected: list[str]) -> Non
 
 
 def test_the_six_shipped_agents_have_the_tools_and_models_of_the_table() -> None:
-    found = load_agents([("shipped", Path("agents"))], KNOWN)
+    found = load_agents(("shipped", Path()), known_tools=KNOWN)
     look = ("LS", "Glob", "Grep", "Read", "TodoWrite")
     assert {a.name: (a.tools, a.model) for a in found.values()} == {
         "general": (look, "main"),

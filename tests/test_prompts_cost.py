@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from cowork import prompts
-from cowork.agents import load_agents
 from cowork.core.ports import ToolSpec
 from cowork.engine.assembly import Rights, with_agents
 from cowork.tools.builtin import builtin_tools
+from tests.fakes.agents import load_agents
 from tests.fakes.calls import TOOLS
 from tests.fakes.stage import Policy, Settings
 
 GOLDEN = Path(__file__).parent / "golden"
-AGENTS = load_agents([("shipped", prompts.data_root() / "agents")], TOOLS)
+AGENTS = load_agents(("shipped", prompts.data_root()), known_tools=TOOLS)
 OFFERED = builtin_tools(prompts.text_of).only(refused=["subagent"])
 EVERY = list(AGENTS.values())
 

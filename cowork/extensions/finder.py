@@ -9,12 +9,12 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
-from cowork.agents import Agents, load_agents
+from cowork.agents import Agents, agent_key, read_agent
 from cowork.core.blocks import CHARS_A_TOKEN, Json
 from cowork.core.front_matter import MAX_FILES, Problem, files_below, leads_out
 from cowork.core.frozen import frozen
 from cowork.core.later import later
-from cowork.core.ports import AgentOrigin
+from cowork.core.ports import AgentDef, AgentOrigin
 from cowork.extensions.skills import SKILL_FILE, Skill, read_skill
 
 with later(__name__):
@@ -87,35 +87,47 @@ class Extensions:
 
 def find(places: Sequence[ExtensionFolder], plugin_data: Path, known_tools: Collection[str] = ()) -> Extensions:
     """Read every place. Nothing is run, and a bad file leaves the others."""
-    skills: dict[str, Skill] = {}
-    hooks: list[HookRule] = []
+    agents, skills, hooks = list[AgentDef](), dict[str, Skill](), list[HookRule]()
     servers: dict[str, Json] = {}
-    problems: list[Problem] = []
+    problems, agent_problems = list[Problem](), list[Problem]()
     for place in places:
-        here: dict[str, Skill] = {}
+        taken: dict[tuple[str, str], Path] = {}
         for kind, path, name in _files(place):
-            wrong: list[Problem] = []  # an agent's are found where all agents are read
-            if kind != "agent" and _leads_out(place, kind, path):
+            told = agent_problems if kind == "agent" else problems
+            wrong: list[Problem] = []
+            # A user may link to what is elsewhere, a plugin and a project may not.
+            base = place.folder if place.plugin else place.folder / f"{kind}s"
+            if (place.plugin or (place.origin == "project" and kind != "hook")) and leads_out(path, base):
                 wrong = [Problem(path, 1, "is a link out of its folder", hint="Copy it here")]
             elif kind == "hook":
                 rules, wrong = read_hooks(path, place.origin, place.plugin.root if place.plugin else None)
                 hooks += rules
-            elif kind != "agent":
+            elif kind == "agent":
+                agent, wrong = read_agent(path, place.origin, known_tools)
+                if agent and _is_free(taken, (kind, agent_key(agent.name)), agent.name, path, told):
+                    agents.append(replace(agent, name=f"{place.prefix}:{agent.name}") if place.prefix else agent)
+            else:
                 skill, wrong = read_skill(path, kind, name, place.origin, place.prefix)
-                if skill and skill.name in here:
-                    message = f"the name {skill.name!r} is already that of {here[skill.name].path}"
-                    wrong.append(Problem(skill.path, 1, message, hint="Give it another name"))
-                elif skill:
-                    here[skill.name] = skill
-            problems += wrong
-        skills |= here
+                if skill and _is_free(taken, ("skill", skill.name), skill.name, path, told):
+                    skills[skill.name] = skill
+            told += wrong
         if place.plugin:
             found, wrong = read_servers(place.plugin, plugin_data / place.plugin.name)
             named = place.plugin.name.replace(".", "-")
             servers |= {f"{named}_{name}": server for name, server in found.items()}
             problems += wrong
     plugins = tuple(place.plugin for place in places if place.plugin)
-    return Extensions(_agents(places, known_tools), skills, tuple(hooks), plugins, servers, tuple(problems))
+    return Extensions(Agents(agents, agent_problems), skills, tuple(hooks), plugins, servers, tuple(problems))
+
+
+def _is_free(
+    taken: dict[tuple[str, str], Path], key: tuple[str, str], name: str, path: Path, told: list[Problem]
+) -> bool:
+    """Whether nothing in the place has this name yet; that something has is told."""
+    first = taken.setdefault(key, path)
+    if first != path:
+        told.append(Problem(path, 1, f"the name {name!r} is already that of {first}", hint="Give it another name"))
+    return first == path
 
 
 def plugins_in(folder: Path, origin: AgentOrigin) -> tuple[list[ExtensionFolder], list[Problem]]:
@@ -153,23 +165,6 @@ def _files(place: ExtensionFolder) -> Iterator[tuple[Literal["skill", "command",
     if place.folder.name == ".claude":
         names = ["settings.json", "settings.local.json"]
     yield from (("hook", place.folder / name, "") for name in names if os.path.lexists(place.folder / name))
-
-
-def _agents(places: Sequence[ExtensionFolder], known_tools: Collection[str]) -> Agents:
-    plain = load_agents([(p.origin, p.folder / "agents") for p in places if not p.plugin], known_tools)
-    found, problems = list(plain.values()), list(plain.problems)
-    for place in (place for place in places if place.plugin):
-        own = load_agents([(place.origin, place.folder / "agents")], known_tools, place.folder)
-        found += [replace(agent, name=f"{place.prefix}:{agent.name}") for agent in own.values()]
-        problems += own.problems
-    return Agents(found, problems)
-
-
-def _leads_out(place: ExtensionFolder, kind: Kind, path: Path) -> bool:
-    """Whether a file is a link out of its plugin, or out of the folder of its kind in a project."""
-    if place.plugin:
-        return leads_out(path, place.folder)
-    return place.origin == "project" and kind != "hook" and leads_out(path, place.folder / f"{kind}s")
 
 
 def _children(folder: Path) -> list[Path]:

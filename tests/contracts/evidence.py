@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cowork.agents import Agents, load_agents
+from cowork.agents import Agents
 from cowork.config.load import load
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
@@ -23,6 +23,7 @@ from cowork.engine.loop import Outcome, Prompt
 from cowork.frontends.repl.view.panels import new_child
 from cowork.prompts import data_root
 from cowork.providers.scripted import Scripted
+from tests.fakes.agents import load_agents
 from tests.fakes.live import live
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 from tests.wire import server as wire
@@ -304,9 +305,10 @@ def properties(tool: str = "Task") -> Json:
 
 def is_refused(description: str) -> bool:
     """Whether an agent file with this description, in YAML, does not load."""
-    path = Path(tempfile.mkdtemp(dir=_ROOM.name)) / "a.md"
+    path = Path(tempfile.mkdtemp(dir=_ROOM.name)) / "agents/a.md"
+    path.parent.mkdir()
     path.write_text(f"---\nname: a\ndescription: {description}\n---\nrole\n")
-    return not load_agents([("user", path.parent)])
+    return not load_agents(("user", path.parents[1]))
 
 
 def draws_a_panel() -> bool:

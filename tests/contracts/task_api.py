@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 
-from cowork.agents import Agents, load_agents
+from cowork.agents import Agents
 from cowork.engine.subagents.result import view_000
 from cowork.prompts import data_root
 from tests.contracts import evidence as e
 from tests.contracts.rows import Check
+from tests.fakes.agents import load_agents
 from tests.fakes.stage import agent_def
 
 ALL = "bash, code-reviewer, explore, general, general-purpose, plan, summary"
@@ -120,7 +121,7 @@ ROWS: list[tuple[str, Check]] = [
     ("Step 5: results are gathered", lambda: e.review().data["result"]),
     ("Step 5: resources are cleaned up", lambda: not e.review().stage.subagents.running),
     ("Step 6: the answer has success or error", lambda: e.review().record["status"] == "success"),
-    ("`loadConfigurations()`", lambda: len(load_agents([("shipped", data_root() / "agents")])) == 6),
+    ("`loadConfigurations()`", lambda: len(load_agents(("shipped", data_root()))) == 6),
     ("`findSubagent(name)`", lambda: Agents([e.REVIEWER]).find("Code_Reviewer") is e.REVIEWER),
     ("`findBestMatch(description)`", lambda: Agents([e.REVIEWER]).nearest("bug finder") == [e.REVIEWER]),
     (

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from cowork.agents import load_agents
 from cowork.prompts import data_root
+from tests.fakes.agents import load_agents
 from tests.fakes.command import Command
 from tests.fakes.record_rules import problems
 from tests.wire.server import Server, call, say, turn
 
-AGENTS = load_agents([("shipped", data_root() / "agents")])
+AGENTS = load_agents(("shipped", data_root()))
 FIVE = {"LS", "Glob", "Grep", "Read", "TodoWrite"}
 
 

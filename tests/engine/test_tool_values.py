@@ -12,7 +12,6 @@ from typing import Annotated
 import pytest
 
 from cowork import prompts
-from cowork.agents import load_agents
 from cowork.core.events import AgentUpdated, ToolStarted, to_dict
 from cowork.core.ports import Answer, Effect, ToolRecord, ok
 from cowork.core.workspace import Workspace
@@ -23,6 +22,7 @@ from cowork.permissions.rules import check_tools, parse
 from cowork.tools.base import Tool, ToolContext, tool
 from cowork.tools.builtin import builtin_tools
 from cowork.tools.toolset import ToolSet
+from tests.fakes.agents import load_agents
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 
 ROOT = Path(__file__).parents[2]
@@ -91,9 +91,10 @@ def test_what_is_always_granted_is_a_rule_for_it(tmp_path: Path) -> None:
 
 def test_agent_files_and_lists_of_tools_name_it(tmp_path: Path) -> None:
     text = "---\nname: a\ndescription: d\ntools: [mcp__sky, terminal, Read]\n---\nYou are a."
-    (tmp_path / "a.md").write_text(text)
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/a.md").write_text(text)
     tools = builtin_tools(prompts.text_of)
-    agents = load_agents([("user", tmp_path)], tools)
+    agents = load_agents(("user", tmp_path), known_tools=tools)
     assert not agents.problems
     tools.add(weather())
     assert list(tools.only(agents["a"].tools)) == ["Read", "Bash", "BashOutput", "KillBash", "mcp__sky__weather"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork import prompts
-from cowork.agents import Agents, load_agents
+from cowork.agents import Agents
 from cowork.core.blocks import Json, Message
 from cowork.core.events import Event
 from cowork.core.hooks import Hooks
@@ -28,6 +28,7 @@ from cowork.engine.subagents.children import Subagents
 from cowork.providers.scripted import Scripted
 from cowork.tools.base import TreeState
 from cowork.tools.builtin import builtin_tools
+from tests.fakes.agents import load_agents
 
 
 def call(name: str, /, **given: Any) -> Json:
@@ -129,7 +130,7 @@ class Stage:
         self.ledger = Ledger()
         self.settings = Settings()
         self.policy = Policy()
-        self.agents: Agents = load_agents([("shipped", prompts.data_root() / "agents")])
+        self.agents: Agents = load_agents(("shipped", prompts.data_root()))
         self.tools = builtin_tools(prompts.text_of).only(refused=["subagent"])
         self.answer: Answer | Callable[[Question], Answer] = Answer("no", "the test says no")
         self.light: Provider | None = None
