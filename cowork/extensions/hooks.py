@@ -16,7 +16,7 @@ from typing import Any, Literal
 from cowork.core.blocks import Json, as_object
 from cowork.core.front_matter import BadFile, Problem, json_of_file, line_of
 from cowork.core.frozen import frozen
-from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict, join_verdicts
+from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, Hooks, HookVerdict, join_verdicts
 from cowork.core.ports import AgentOrigin
 
 Contract = Literal["claude", "codex"]
@@ -28,6 +28,8 @@ BLOCKED = 2  # the exit code that says no
 # Where an exit code of 2 says no; elsewhere it is told to the person and changes nothing.
 _BLOCKING = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact")
 _PLAIN_CONTEXT = ("SessionStart", "UserPromptSubmit", "SubagentStart")  # text that is no JSON is for the model
+_UNTOLD = {"model": ("SessionEnd",), "turn_id": ("SessionStart", "SessionEnd", "Notification")}  # with these events
+_UNTOLD |= {"permission_mode": ("PreCompact", "SessionEnd")}
 _MODES = {"ask": "default", "accept-edits": "acceptEdits", "bypass": "bypassPermissions"}
 _DECISIONS: dict[Any, Literal["", "allow", "ask", "deny"]] = {None: "", "": "", "defer": "", "ask": "ask"}
 _DECISIONS |= {"allow": "allow", "approve": "allow", "deny": "deny", "block": "deny"}
@@ -164,35 +166,27 @@ Launch = Callable[[str, bytes, Path, Mapping[str, str], float], Awaitable[Launch
 """(shell line, input, folder, more environment, seconds) -> how it ended."""
 
 
-@frozen
-class HookFacts:
-    """What every hook is told, whatever happens."""
-
-    session_id: str
-    transcript_path: str
-    root: Path
-    mode: Callable[[], str]
-    plugin_data: Path
-    model: Callable[[], str] = lambda: ""
-    turn: Callable[[], int] = lambda: 0  # the number of the prompt that is being answered
-
-
-class FileHooks:
+class FileHooks(Hooks):
     """The hooks of a session's files. Those that match run side by side; one that fails is told and changes nothing."""
 
     def __init__(
-        self, rules: Sequence[HookRule], facts: HookFacts, launch: Launch, warn: Callable[[str], None]
+        self,
+        rules: Callable[[], Sequence[HookRule]],
+        facts: Callable[[], Json],  # what every hook is told, whatever happens
+        folders: tuple[Path, Path],  # the project's, and where plugins keep what they make
+        launch: Launch,
+        warn: Callable[[str], None],
     ) -> None:
-        self.rules, self.facts = tuple(rules), facts
-        self._launch, self._warn = launch, warn
+        self._rules, self._facts, self._launch, self._warn = rules, facts, launch, warn
+        self._root, self._plugin_data = folders
         self._beside: set[asyncio.Task[HookVerdict]] = set()
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
-        return any(rule.matches(event, subject) for rule in self.rules)
+        return any(rule.matches(event, subject) for rule in self._rules())
 
     async def fire(self, call: HookCall) -> HookVerdict:
         """Run what matches, each command once, and join what they say."""
-        wanted = [rule for rule in self.rules if rule.matches(call.event, call.subject, call.data)]
+        wanted = [rule for rule in self._rules() if rule.matches(call.event, call.subject, call.data)]
         rules = {(rule.command, rule.args, rule.plugin_root): rule for rule in wanted}.values()
         waits = [rule for rule in rules if rule.waits and call.event != "Notification"]
         for rule in rules:
@@ -212,19 +206,14 @@ class FileHooks:
 
     def input_for(self, call: HookCall, contract: Contract = "claude") -> Json:
         """The input of a hook."""
-        mode, log = self.facts.mode(), self.facts.transcript_path or None
-        said: Json = {"session_id": self.facts.session_id, "transcript_path": log, "cwd": str(self.facts.root)}
-        said["hook_event_name"] = call.event
-        if call.event != "SessionEnd":
-            said["model"] = self.facts.model()
-        if call.event not in ("SessionStart", "SessionEnd", "Notification"):
-            said["turn_id"] = str(self.facts.turn())
-        if call.event not in ("PreCompact", "SessionEnd"):
-            said["permission_mode"] = _MODES.get(mode, mode)
+        facts = self._facts()
+        mode = facts["permission_mode"]
+        facts |= {"cwd": str(self._root), "hook_event_name": call.event, "permission_mode": _MODES.get(mode, mode)}
+        said = {name: value for name, value in facts.items() if call.event not in _UNTOLD.get(name, ())}
         if call.agent_id:
             said |= {"agent_id": call.agent_id, "agent_type": call.agent_id.rpartition("-")[0]}
         if call.event == "SubagentStop":
-            said["agent_transcript_path"] = log  # one log holds all
+            said["agent_transcript_path"] = said["transcript_path"]  # one log holds all
         said |= call.data
         if contract == "codex":  # its schemas are closed, and have fewer words than Claude's contract
             said.pop("custom_instructions", None)
@@ -234,13 +223,13 @@ class FileHooks:
 
     async def _run(self, rule: HookRule, call: HookCall) -> HookVerdict:
         given = json.dumps(self.input_for(call, rule.contract)).encode()
-        environ = {"CLAUDE_PROJECT_DIR": str(self.facts.root), "COWORK_PROJECT_DIR": str(self.facts.root)}
+        environ = {"CLAUDE_PROJECT_DIR": str(self._root), "COWORK_PROJECT_DIR": str(self._root)}
         if rule.plugin_root:
-            data = self.facts.plugin_data / rule.plugin_root.name
+            data = self._plugin_data / rule.plugin_root.name
             own = {"PLUGIN_ROOT": str(rule.plugin_root), "PLUGIN_DATA": str(data)}
             environ |= own | {f"CLAUDE_{name}": value for name, value in own.items()}
         try:
-            ended = await self._launch(shell_line(rule, environ), given, self.facts.root, environ, rule.timeout)
+            ended = await self._launch(shell_line(rule, environ), given, self._root, environ, rule.timeout)
         except Exception as error:  # whatever a hook does, the session goes on
             self._warn(f"The hook {rule.name} could not be run: {error} ({rule.path}:{rule.line})")
             return HookVerdict()

@@ -19,7 +19,6 @@ from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict
 from cowork.core.workspace import Workspace
 from cowork.extensions.hooks import (
     FileHooks,
-    HookFacts,
     HookRule,
     Launch,
     Launched,
@@ -57,8 +56,12 @@ async def launch(tmp_path: Path) -> AsyncIterator[Launch]:
 
 def hooks(launch: Launch, root: Path, *rules: HookRule) -> tuple[FileHooks, list[str]]:
     said: list[str] = []
-    facts = HookFacts("s1", "/log", root, lambda: "ask", root / "data")
-    return FileHooks(rules, facts, launch, said.append), said
+    return FileHooks(lambda: rules, facts, (root, root / "data"), launch, said.append), said
+
+
+def facts(mode: str = "ask") -> dict[str, Any]:
+    told = {"session_id": "s1", "transcript_path": "/log", "permission_mode": mode}
+    return {**told, "model": "", "turn_id": "0"}
 
 
 def answer(event: str) -> dict[str, Any]:
@@ -160,8 +163,7 @@ async def test_hooks_hear_what_they_need_from_a_real_turn(stage: Stage, launch: 
 
 
 def test_hooks_of_codex_hear_its_words_and_those_of_claude_more(tmp_path: Path, launch: Launch) -> None:
-    facts = HookFacts("s1", "/log", tmp_path, lambda: "auto", tmp_path)
-    files = FileHooks([], facts, launch, lambda text: None)
+    files = FileHooks(list, lambda: facts("auto"), (tmp_path, tmp_path), launch, lambda text: None)
     calls = [
         HookCall("SessionEnd", "clear", {"reason": "clear"}),
         HookCall("SessionStart", "clear", {"source": "clear"}),

@@ -26,7 +26,7 @@ from cowork.tools.base import AgentState, NoHold, ToolContext, TreeState, leave_
 with later(__name__):
     from cowork.app.project import Project
     from cowork.app.run import Run
-    from cowork.extensions.hooks import FileHooks, HookFacts, HookRule, Launch, Launched, holds
+    from cowork.extensions.hooks import FileHooks, HookRule, Launch, Launched, holds
     from cowork.extensions.skills import Skill
     from cowork.tools.shell import jobs
     from cowork.tools.shell.output import Capture
@@ -42,34 +42,31 @@ class ProjectHooks(Hooks):
         self._project, self._run = project, run
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
-        return bool(self._project.invoker.extensions.hooks) and self._now().listens(event, subject)
+        return bool(self._rules()) and self._files.listens(event, subject)
 
     async def fire(self, call: HookCall) -> HookVerdict:
-        return await self._now().fire(call)
+        return await self._files.fire(call)
 
     async def aclose(self) -> None:
         if "_files" in vars(self):
             await self._files.aclose()
 
-    def _now(self) -> FileHooks:
-        """With the rules as they are in the files now."""
-        self._files.rules = self._project.invoker.extensions.hooks
-        return self._files
+    def _rules(self) -> Sequence[HookRule]:
+        """As they are in the files now."""
+        return self._project.invoker.extensions.hooks
 
     @cached_property
     def _files(self) -> FileHooks:
         run = self._run()
-        facts = HookFacts(
-            run.session_id,
-            str(run.log.path) if run.log else "",
-            run.root,
-            lambda: run.permissions.mode,
-            self._project.invoker.places.data,
-            lambda: run.agent.provider.model,
-            lambda: run.agent.since,
-        )
+
+        def facts() -> Json:
+            log = str(run.log.path) if run.log else None
+            told = {"session_id": run.session_id, "transcript_path": log, "permission_mode": run.permissions.mode}
+            return {**told, "model": run.agent.provider.model, "turn_id": str(run.agent.since)}
+
+        folders = run.root, self._project.invoker.places.data
         launch = launcher(run.tree, run.permissions.workspace)
-        return FileHooks((), facts, launch, lambda text: run.emit(Notice(text, "warning", "hook")))
+        return FileHooks(self._rules, facts, folders, launch, lambda text: run.emit(Notice(text, "warning", "hook")))
 
 
 class WithheldTools(Hooks):
@@ -114,8 +111,9 @@ async def run_trial(
     said: list[str] = []
     with tempfile.TemporaryDirectory(prefix="cowork-") as scratch:
         tree = TreeState(Path(scratch), clean_environ(environ))
-        facts = HookFacts("trial", "", root, lambda: "ask", Path(scratch) / "data")
-        files = FileHooks(ran, facts, launcher(tree, Workspace(root)), said.append)
+        facts = {"session_id": "trial", "transcript_path": None, "permission_mode": "ask", "model": "", "turn_id": "0"}
+        folders, launch = (root, Path(scratch) / "data"), launcher(tree, Workspace(root))
+        files = FileHooks(lambda: ran, lambda: {**facts}, folders, launch, said.append)
         try:
             verdict = await files.fire(HookCall(event, subject, data))
             await files.aclose()
