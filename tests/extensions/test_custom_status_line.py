@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cowork.extensions.custom_status_line import CustomStatusLine, fill, first_line, rows_of
+from cowork.app.chat.custom_status_line import CustomStatusLine, fill, first_line, rows_of
+from cowork.config.sections import Ui
+from cowork.core.events import Event
 from cowork.extensions.hooks import Launched
-from cowork.frontends.host import Status
+from cowork.frontends.host import Status, StatusLines
 from cowork.frontends.repl.view.status_line import status_line
 from tests.e2e.test_slash_commands import chat
 
@@ -51,11 +53,13 @@ async def test_a_burst_is_one_run_and_a_newer_state_ends_an_older_run() -> None:
 
     told = asyncio.Event()
 
-    def show(rows: Mapping[str, str]) -> None:
-        shown.append(f"{line.text} {dict(rows)}")
+    def show(event: Event) -> None:
+        assert isinstance(event, StatusLines)
+        shown.append(f"{line.text} {dict(event.rows)}")
         told.set()
 
-    line = CustomStatusLine(launch, lambda: STATE, show, Path("/"), command="main", subagent_command="rows")
+    ui = Ui({"statusline": "", "statusline_command": "main", "subagent_statusline_command": "rows"})
+    line = CustomStatusLine(ui, launch, lambda: STATE, show, Path("/"))
     for _ in range(5):
         line.poke()
     line._start()  # the debounce is over

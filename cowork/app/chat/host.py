@@ -15,7 +15,7 @@ from cowork import __version__, prompts
 from cowork.app.attachments import attach
 from cowork.app.build import build
 from cowork.app.chat.bang_command import own_shell
-from cowork.app.chat.custom_status_line import changes_line, open_custom_status_line
+from cowork.app.chat.custom_status_line import CustomStatusLine, changes_line, open_custom_status_line
 from cowork.app.project import Additions
 from cowork.app.resume import begin
 from cowork.app.run import Run, nobody, wait_for
@@ -30,7 +30,6 @@ from cowork.core.hooks import EndReason
 from cowork.core.later import later
 from cowork.core.ports import MODES, Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
-from cowork.extensions.custom_status_line import CustomStatusLine
 from cowork.frontends.host import Command, Status
 from cowork.sessions.index import Summary
 from cowork.tools.ask import exit_plan
