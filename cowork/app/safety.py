@@ -79,8 +79,9 @@ def safety(
         before_write=lambda path: kept.checkpoints.before_write(path) if kept else None,
         before_command=(lambda tell: kept.checkpoints.before_command(tell)) if kept else None,
         watch_files=(lambda: kept.checkpoints.watch()) if kept else None,
-        may_read=permissions.may_read if any(rule.speaks_of("read") for rule in book.rules.deny) else None,
     )
+    if any(rule.speaks_of("read") for rule in book.rules.deny):
+        tree.may_read = permissions.may_read
     return permissions, tree
 
 

@@ -99,7 +99,7 @@ class TreeState:
     before_write: Callable[[Path], None] = lambda path: None  # keeps a file for /rewind
     before_command: Callable[[Callable[[str], None]], Awaitable[None]] | None = None  # keeps all, for it may touch any
     watch_files: Callable[[], Awaitable[FileWatch]] | None = None  # to name what a command changes
-    may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
+    may_read: Callable[[Path], bool] = lambda path: True  # says False where a rule forbids it; searches leave that out
     reaper: Any = None  # the process that runs commands, started by the first one
 
 

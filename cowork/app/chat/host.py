@@ -284,17 +284,9 @@ class ChatHost:
         return mode
 
     async def files(self) -> Sequence[str]:
-        found = bytearray()
-
-        def take(chunk: bytes) -> bool:
-            found.extend(chunk)
-            return True
-
-        def names() -> list[str]:
-            return [name.removeprefix("./") for name in found.decode("utf-8", "replace").split("\0") if name]
-
-        await rg.run(["--files", "--hidden"], ".", self.run.root, take)
-        return await asyncio.to_thread(names)  # there may be hundreds of thousands
+        names, _ = await rg.list_files((), self.run.root)
+        # In a thread, since there may be hundreds of thousands.
+        return await asyncio.to_thread(lambda: [os.fsencode(name).decode("utf-8", "replace") for name in names])
 
     async def resources(self, typed: str) -> Sequence[tuple[str, str]]:
         return await self.run.mcp.completions(typed) if self.run.mcp else ()

@@ -51,15 +51,7 @@ async def glob(
     if not folder.is_dir():
         nothing = f"No files match {rg.printable_name(pattern)}: {rg.path_label(ctx, folder)} is not a folder."
         return ok(nothing, paths=[], total=0, truncated=False)
-    found: list[str] = []
-    rest = b""
-
-    def take(chunk: bytes) -> bool:
-        nonlocal rest
-        *raw, rest = (rest + chunk).split(b"\0")
-        names = (os.fsdecode(name.removeprefix(b"./")) for name in raw)
-        found.extend(name for name in names if plan.regex.fullmatch(name))
-        return True
+    names, outcome = await rg.list_files(rg.name_options([plan.name]), folder)
 
     def mtime(name: str) -> int:
         try:
@@ -67,7 +59,7 @@ async def glob(
         except OSError:
             return 0
 
-    outcome = await rg.run(["--files", *rg.name_options([plan.name])], "./", folder, take)
+    found = await asyncio.to_thread(lambda: [name for name in names if plan.regex.fullmatch(name)])
     whole = len(found) <= MOST_SORTED
     if whole:
         found = await asyncio.to_thread(lambda: sorted(sorted(found), key=mtime, reverse=True))
@@ -75,7 +67,7 @@ async def glob(
     for name in found:
         if len(paths) >= SHOWN:
             break
-        if rg.may_read(ctx, folder / name):
+        if ctx.tree.may_read(folder / name):
             paths.append(rg.path_label(ctx, folder / name))
         else:
             total -= 1
@@ -112,8 +104,8 @@ async def ls(
     place = rg.require_path(ctx, path or ".")
     if not place.is_dir():
         raise ToolError("INVALID_PARAM", f"{rg.path_label(ctx, place)} is a file. Read it, or LS its folder.")
-    tree = FolderTree(ctx, place, ignore or ())
-    outcome = await rg.run(["--files", *(f"-g!{glob}" for glob in ignore or ())], "./", place, tree.take)
+    names, outcome = await rg.list_files([f"-g!{glob}" for glob in ignore or ()], place, _MOST_FILES)
+    tree = await asyncio.to_thread(FolderTree, ctx, place, names, ignore or ())
     try:
         ignored = tree.open("", LINES, LINES + 1)
     except OSError as error:
@@ -125,26 +117,19 @@ async def ls(
 class FolderTree:
     """What rg saw under a folder, and what is shown of it. A folder is its path below that one, with a slash."""
 
-    def __init__(self, ctx: ToolContext, place: Path, left_out: Sequence[str]) -> None:
+    def __init__(self, ctx: ToolContext, place: Path, files: Sequence[str], left_out: Sequence[str]) -> None:
         self._ctx = ctx
         self.place = place
         self._left_out = [glob.strip("/") for glob in left_out]
-        self._rest = b""
+        self.files = set(files)
         self.counts: Counter[str] = Counter()  # the files of each folder
-        self.files: set[str] = set()
         self.entries: dict[str, list[tuple[str, str]]] = {}  # of a shown folder: each as text, and a folder's name
         self.hidden: Counter[str] = Counter()  # entries that did not fit
-
-    def take(self, chunk: bytes) -> bool:
-        *names, self._rest = (self._rest + chunk).split(b"\0")
-        for raw in names:
-            name = os.fsdecode(raw).removeprefix("./")
-            self.files.add(name)
+        for name in files:
             end = name.find("/")
             while end >= 0:
                 self.counts[name[: end + 1]] += 1
                 end = name.find("/", end + 1)
-        return len(self.files) < _MOST_FILES
 
     async def unfold(self) -> None:
         """Open folders level by level for as long as the lines last."""
@@ -174,7 +159,7 @@ class FolderTree:
                     files.append((f"{name} -> {rg.printable_name(os.readlink(entry.path))}", ""))
                 elif is_folder and (self.counts[f"{inner}/"] or _is_empty(entry.path)):
                     folders.append((f"{name}/", f"{inner}/"))
-                elif inner in self.files and rg.may_read(self._ctx, Path(entry.path)):
+                elif inner in self.files and self._ctx.tree.may_read(Path(entry.path)):
                     files.append((name, ""))
                 else:
                     ignored.append(f"{name}/" if is_folder else name)

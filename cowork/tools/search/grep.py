@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -38,20 +37,6 @@ _PATTERNS: dict[Mode, re.Pattern[bytes]] = {  # the path comes first and ends wi
 }
 
 
-@dataclass(slots=True)
-class Where:
-    """Which files a call searches: a place, options for rg, and what has to be checked afterwards."""
-
-    options: list[str]
-    base: str  # how rg will spell the place
-    place: str  # what globs are relative to, spelled in the same way
-    globs: list[rg.GlobPlan]
-
-    def accepts(self, name: str) -> bool:
-        inner = name.removeprefix(self.place).removeprefix("/")
-        return not self.globs or any(glob.accepts(inner) for glob in self.globs)
-
-
 def _line(args: Mapping[str, Any], cwd: str) -> str:
     where = args.get("path") or args.get("glob") or args.get("type")
     place = f" in {short_glob(short_path(str(where), cwd))}" if where and where not in (".", cwd) else ""
@@ -76,41 +61,45 @@ async def grep(
 ) -> ToolRecord:
     if not pattern:
         raise ToolError("INVALID_PARAM", "pattern is empty. Give a regular expression.")
-    where = _where(ctx, path or ".", glob, type)
-    options = ["-H", "--no-heading", "--color=never", "--engine=auto", f"-e{pattern}", *where.options]
+    base, options, wants = _where(ctx, path or ".", glob, type)
+    options += ["-H", "--no-heading", "--color=never", "--engine=auto", f"-e{pattern}"]
     options += (["-i"] if ignore_case else []) + (["-U", "--multiline-dotall"] if multiline else [])
-    found = GrepOutput(ctx, where, output_mode)
     if output_mode == "content":
         options += ["-n", f"-M{_WIDTH}", "--max-columns-preview", "--no-context-separator"]
         options += [f"-A{after or context}", f"-B{before or context}"]
     else:
         options.append("-c" if output_mode == "count" else "-l")
     options += [f"--iglob=!{pattern}" for pattern in ctx.workspace.unsearched]  # a file named by itself is still read
-    outcome = await rg.run(options, where.base or "./", ctx.state.cwd, found.take)
+
+    async def search(
+        options: list[str], mode: Mode = output_mode, seconds: float = rg.SECONDS
+    ) -> tuple[GrepOutput, rg.RipgrepOutcome]:
+        found = GrepOutput(wants, mode)
+        return found, await rg.run(options, base or "./", ctx.state.cwd, found.take, seconds=seconds)
+
+    found, outcome = await search(options)
     if outcome.out_of_memory:  # a file that is mapped needs no memory of its own, but many small ones take longer
-        found = GrepOutput(ctx, where, output_mode)
-        outcome = await rg.run(["--mmap", *options], where.base or "./", ctx.state.cwd, found.take)
+        found, outcome = await search(["--mmap", *options])
     if found.total or found.binary:
         return _record(found, outcome, head_limit or _MOST_RESULTS, line_numbers=line_numbers)
-    nothing = rg.printable_name(f"No matches in {where.base}" if where.base else "No matches")
+    nothing = rg.printable_name(f"No matches in {base}" if base else "No matches")
     if kept := ", ".join(rg.printable_name(part) for part in (glob, type) if part):
         nothing += f" ({kept})"
-    hint = "" if multiline else await _hint(ctx, where, pattern, options, ignore_case=ignore_case)
+    hint = "" if multiline else await _hint(search, pattern, options, ignore_case=ignore_case)
     notes = outcome.notes()
     display: Json = {"kind": "matches", "lines": [], "total": 0, "files": 0, "summary": "No matches"}
     data: Json = {"mode": output_mode, "matches": 0, "files": 0, "shown": 0, "truncated": False, "notes": notes}
     return (partial if notes else ok)("\n".join([f"{nothing}. {hint}".rstrip(), *notes]), display=display, **data)
 
 
-async def _hint(ctx: ToolContext, where: Where, pattern: str, options: list[str], *, ignore_case: bool) -> str:
+async def _hint(search: Callable[..., Any], pattern: str, options: list[str], *, ignore_case: bool) -> str:
     """What would have matched: the pattern taken literally, or in another case. A look, not a second wait."""
-    literal = re.escape(pattern) != pattern and _SPECIAL.search(pattern) is not None
+    literal = _SPECIAL.search(pattern) is not None
     if not literal and (ignore_case or pattern.swapcase() == pattern):
         return ""
-    found = GrepOutput(ctx, where, "files_with_matches")
     asked = [*(option for option in options if option[:2] not in ("-c", "-n", "-A", "-B", "-M")), "-l", "-i"]
     asked += ["-F"] if literal else []
-    await rg.run(asked, where.base or "./", ctx.state.cwd, found.take, seconds=_HINT_SECONDS)
+    found, _ = await search(asked, "files_with_matches", _HINT_SECONDS)
     if not found.total:
         return ""
     there = rg.printable_name(_name(min(found.files)))
@@ -121,10 +110,8 @@ async def _hint(ctx: ToolContext, where: Where, pattern: str, options: list[str]
 class GrepOutput:
     """What rg printed so far, sorted into files. Bounded."""
 
-    def __init__(self, ctx: ToolContext, where: Where, mode: Mode) -> None:
-        self._ctx = ctx
-        self._where = where
-        self._wants = cache(self._is_wanted)
+    def __init__(self, wants: Callable[[bytes], bool], mode: Mode) -> None:
+        self._wants = wants
         self._rest = b""
         self._bytes = 0
         self.mode = mode
@@ -151,10 +138,6 @@ class GrepOutput:
         """Whether the one file searched is binary and matches."""
         return b": binary file matches" in self._rest
 
-    def _is_wanted(self, raw: bytes) -> bool:
-        name = _name(raw)
-        return self._where.accepts(name) and rg.may_read(self._ctx, self._ctx.state.cwd / name)
-
     def _add(self, match: re.Match[bytes]) -> None:
         lines = self.files.setdefault(match[1], [])
         self._bytes += len(match[0])
@@ -174,7 +157,8 @@ def _name(raw: bytes) -> str:
     return os.fsdecode(raw).removeprefix("./")
 
 
-def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
+def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> tuple[str, list[str], Callable[[bytes], bool]]:
+    """(how rg will spell the place, options for it, whether what it found in a file counts)."""
     place = rg.require_path(ctx, path)
     if not place.is_dir() and not place.is_file():  # a pipe or a device would keep us waiting
         raise ToolError("INVALID_PARAM", f"{rg.path_label(ctx, place)} is neither a file nor a folder.")
@@ -189,7 +173,15 @@ def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
     if not kind:
         options += rg.name_options([plan.name for plan in plans])
     base, shown = (name if (name := rg.relative_name(ctx, path)) != "." else "" for path in (start, place))
-    return Where(options, base, shown, plans)
+
+    @cache
+    def wants(raw: bytes) -> bool:
+        name = _name(raw)
+        inner = name.removeprefix(shown).removeprefix("/")
+        fits = not plans or any(plan.accepts(inner) for plan in plans)
+        return fits and ctx.tree.may_read(ctx.state.cwd / name)
+
+    return base, options, wants
 
 
 def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_numbers: bool) -> ToolRecord:

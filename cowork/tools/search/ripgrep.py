@@ -11,6 +11,7 @@ import re
 import resource
 import shutil
 import signal
+import sys
 import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,7 +40,6 @@ class RipgrepOutcome:
     """How a run ended. `stopped`: by us, at the limit or out of time."""
 
     code: int
-    error: str
     stopped: Literal["", "limit", "time"]
     seconds: float = SECONDS  # it was given
     pipes: Sequence[str] = ()  # ignore files that can only be waited for
@@ -108,10 +108,24 @@ async def run(
             await process.wait()
     text = (await complaint).decode("utf-8", "replace").strip()
     named = [printable_name(os.path.relpath(pipe, cwd)) for pipe in pipes.found]
-    outcome = RipgrepOutcome(process.returncode or 0, text, stopped, seconds, named)
+    outcome = RipgrepOutcome(process.returncode or 0, stopped, seconds, named)
     if text and not stopped and not outcome.out_of_memory:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
     return outcome
+
+
+async def list_files(options: Sequence[str], folder: Path, most: int = sys.maxsize) -> tuple[list[str], RipgrepOutcome]:
+    """The names of the files below a folder, in no order, no more than about `most`, and how the run ended."""
+    names: list[str] = []
+    rest = b""
+
+    def take(chunk: bytes) -> bool:
+        nonlocal rest
+        *whole, rest = (rest + chunk).split(b"\0")
+        names.extend(os.fsdecode(name.removeprefix(b"./")) for name in whole)
+        return len(names) < most
+
+    return names, await run(["--files", *options], "./", folder, take)
 
 
 async def filter_lines(pattern: str, text: bytes) -> str:
@@ -144,11 +158,6 @@ def path_label(ctx: ToolContext, path: Path) -> str:
 def printable_name(name: str) -> str:
     """A file name as text that can be printed and stored, whatever bytes it holds."""
     return plain(name.encode("utf-8", "backslashreplace").decode()).replace("\n", "\\n")
-
-
-def may_read(ctx: ToolContext, path: Path) -> bool:
-    """Whether no rule forbids to read what a search found."""
-    return ctx.tree.may_read is None or ctx.tree.may_read(path)
 
 
 def require_path(ctx: ToolContext, given: str) -> Path:
