@@ -66,7 +66,7 @@ async def memory(count: int = IDLE) -> tuple[float, float]:
     for _ in range(count):
         await connect()
     ours = (_rss(os.getpid()) - before) / count
-    keepers = [_private(pid) for pid in _children(jobs.prepare(tree).pid)]
+    keepers = [_private(pid) for pid in _children(jobs.prepare(tree).process.pid)]
     await asyncio.gather(*(client.aclose() for client in clients))
     await jobs.close(tree)
     return ours, statistics.mean(keepers)

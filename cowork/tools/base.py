@@ -95,7 +95,6 @@ class TreeState:
     written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote
     jobs: dict[str, RunningCommand] = field(default_factory=dict)
     jobs_before: int = 0  # numbers that commands of an earlier process of this session had
-    job_owners: dict[str, str] = field(default_factory=dict)  # background command -> agent that started it
     before_write: Callable[[Path], None] = lambda path: None  # keeps a file for /rewind
     before_command: Callable[[Callable[[str], None]], Awaitable[None]] | None = None  # keeps all, for it may touch any
     watch_files: Callable[[], Awaitable[FileWatch]] | None = None  # to name what a command changes

@@ -68,7 +68,7 @@ async def test_everything_is_called_with_progress_cancelled_killed_and_started_a
 
 async def killed_and_back(stage: Stage, server: Server) -> None:
     """Kill its process and wait until it was started again."""
-    (keeper,) = children_of(stage.tree.reaper.pid)
+    (keeper,) = children_of(stage.tree.reaper.process.pid)
     (process,) = children_of(keeper)
     os.kill(process, signal.SIGKILL)
     await until(lambda: bool(stage.notices))

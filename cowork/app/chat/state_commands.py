@@ -124,7 +124,7 @@ class StateCommands:
         for child in self.host.run.subagents.running.values():
             state = f"{child.elapsed_ms // 1000} s" if child.started else "waiting in line"
             rows.append(Row(child.id, f"{child.id}  {child.label}", f"child · {state}", child.action))
-        for job in self._jobs().values():
+        for job in self.host.run.tree.jobs.values():
             state = f"{'running' if job.running else 'ended'} · {job.seconds:.0f} s"
             rows.append(Row(job.id, f"{job.id}  {job.command}", f"command · {state}", _output(job)))
         if not rows:
@@ -132,14 +132,11 @@ class StateCommands:
         return Choose("Children and background commands", rows, self._choose_task)
 
     async def _choose_task(self, row: Row) -> CommandResult:
-        if row.value not in self.host.run.subagents.running and not self._jobs()[row.value].running:
+        if row.value not in self.host.run.subagents.running and not self.host.run.tree.jobs[row.value].running:
             return await self._show(row.value)
         acts = {"show": self._show, "stop": self._stop}
         rows = [Row("show", "Look at its output"), Row("stop", "Stop it")]
         return Choose(row.label, rows, lambda chosen: acts[chosen.value](row.value))
-
-    def _jobs(self) -> dict[str, RunningCommand]:
-        return {name: job for name, job in self.host.run.tree.jobs.items() if isinstance(job, RunningCommand)}
 
     async def _show(self, name: str) -> CommandResult:
         found = self._find(name)
@@ -151,13 +148,13 @@ class StateCommands:
     async def _stop(self, name: str) -> CommandResult:
         found = self._find(name)
         if isinstance(found, RunningCommand):
-            await found.kill()
+            await found.end()
             return f"Stopped {name}: `{found.command}`"
         self.host.stop_child(name, "kill")
         return f"Stopped {name}."
 
     def _find(self, name: str) -> RunningCommand | Child:
-        known: dict[str, RunningCommand | Child] = {**self.host.run.subagents.running, **self._jobs()}
+        known: dict[str, RunningCommand | Child] = {**self.host.run.subagents.running, **self.host.run.tree.jobs}
         if name not in known:
             raise UserError(f"Nothing here is called {name!r}.", f"There is {', '.join(known) or 'nothing'}.")
         return known[name]

@@ -192,9 +192,8 @@ class Child:
 
     def jobs(self) -> list[RunningCommand]:
         """Background commands that it or a child of its own started and that still run."""
-        tree = self.agent.runner.tree
-        own = [id for id, owner in tree.job_owners.items() if f"{owner}/".startswith(f"{self.path}/")]
-        return [tree.jobs[id] for id in own if id in tree.jobs and tree.jobs[id].running]
+        jobs = self.agent.runner.tree.jobs.values()
+        return [job for job in jobs if job.running and f"{job.owner}/".startswith(f"{self.path}/")]
 
     def salvage(self) -> str:
         """What can be said for it when it never reported: its last words, else its last result."""

@@ -283,7 +283,7 @@ class Subagents:
         """Run a child to whatever end; one that was stopped leaves no process."""
         end = await self._run_in_slot(child)
         if end.status in ("error", "aborted") and (jobs := child.jobs()):
-            await asyncio.wait([asyncio.ensure_future(job.kill()) for job in jobs])
+            await asyncio.wait([asyncio.ensure_future(job.end()) for job in jobs])
         place, order = child.agent.spec.isolation, child.assignment.order
         if place is None or place is child.assignment.parent.spec.isolation:
             return end

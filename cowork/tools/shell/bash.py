@@ -115,12 +115,12 @@ async def bash_output(
 @tool("KillBash", family="exec", effects=touches_nothing, line=lambda args, cwd: str(args["shell_id"]))
 async def kill_bash(ctx: ToolContext, shell_id: Annotated[str, "Such as bash_1"]) -> ToolRecord:
     job = _job(ctx, shell_id)
-    owner = ctx.tree.job_owners.get(shell_id, ctx.agent)
-    if not f"{owner}/".startswith(f"{ctx.agent}/"):
-        raise ToolError("ACCESS_DENIED", f"{shell_id} was started by {owner}. Only it and those above it can end it.")
+    if not f"{job.owner}/".startswith(f"{ctx.agent}/"):
+        said = f"{shell_id} was started by {job.owner}. Only it and those above it can end it."
+        raise ToolError("ACCESS_DENIED", said)
     if not job.running:
         return ok(f"{shell_id} has already ended: it {_state(job)[0]}.", shell_id=shell_id, killed=False)
-    await job.kill()
+    await job.end()
     text = f"{shell_id} and every process it started were ended. BashOutput shows what it printed last."
     return ok(text, display={"kind": "text", "text": text, "summary": "ended"}, shell_id=shell_id, killed=True)
 
@@ -131,7 +131,7 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     if capture.full:
         raise ToolError("EXECUTION_ERROR", f"{capture.path} cannot be written{capture.problem}; nothing was started.")
     job = ctx.tree.jobs[name] = await jobs.start(ctx, command, capture, lambda text: None)
-    job.id, ctx.tree.job_owners[name] = name, ctx.agent
+    job.id, job.owner = name, ctx.agent
     await job.settle(_SETTLE)
     state, code = _state(job)
     text = [*notes, f"Started in the background as {name}; it {state}."]
@@ -232,7 +232,7 @@ def terminal_display(command: str, output: str, code: int | None, lines: int, su
 
 def _job(ctx: ToolContext, name: str) -> jobs.RunningCommand:
     job = ctx.tree.jobs.get(name)
-    if not isinstance(job, jobs.RunningCommand):
+    if job is None:
         known = ", ".join(ctx.tree.jobs) or "none"
         said = f"No background command {name[:_SHOWN_OF_A_NAME]}. Known: {known}."
         raise ToolError("NOT_FOUND", said, known=list(ctx.tree.jobs))

@@ -78,11 +78,7 @@ class Reaper:
         with theirs:
             # A command can read its ancestors' environment, so this one's is empty.
             words = [sys.executable, "-I", "-S", script.__file__, str(theirs.fileno())]
-            self._process = spawn.beside(words, descriptor=theirs.fileno())
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+            self.process = spawn.beside(words, descriptor=theirs.fileno())
 
     def open(self, request: int, *, server: bool = False) -> tuple[socket.socket, list[int]]:
         """(control socket, our ends of its pipes) of a new keeper for what is asked for in a file.
@@ -112,7 +108,7 @@ class Reaper:
     async def aclose(self) -> None:
         """Let it go; it ends once the commands have."""
         self._socket.close()
-        await asyncio.to_thread(spawn.wait, self._process, _PATIENCE)
+        await asyncio.to_thread(spawn.wait, self.process, _PATIENCE)
 
 
 def prepare(tree: TreeState) -> Reaper:
@@ -141,7 +137,8 @@ class RunningCommand:
     ended: Ended | None = None
     started: float = field(default_factory=time.monotonic)
     stopped: float = 0.0
-    id: str = ""  # of one in the background
+    id: str = ""  # of one in the background, and the agent that started it
+    owner: str = ""
     position: int = 0  # how far the output of one in the background was read
 
     def start(self) -> None:
@@ -178,9 +175,6 @@ class RunningCommand:
         if not (await asyncio.wait({self._task}, timeout=_PATIENCE))[0]:
             self._signal_keeper(signal.SIGKILL)  # deaf; the reaper ends what it leaves
         return await self.wait()
-
-    async def kill(self) -> None:
-        await self.end()
 
     def _signal_keeper(self, number: int) -> None:
         if self._keeper and self.running:
@@ -284,7 +278,7 @@ def open_control(
 
 async def close(tree: TreeState) -> None:
     """End every background command and the reaper."""
-    await asyncio.gather(*(job.kill() for job in tree.jobs.values() if job.running), return_exceptions=True)
+    await asyncio.gather(*(job.end() for job in tree.jobs.values() if job.running), return_exceptions=True)
     if tree.reaper is not None:
         await cast(Reaper, tree.reaper).aclose()
         tree.reaper = None

@@ -82,7 +82,7 @@ async def test_killing_a_background_command_ends_its_whole_tree(desk: Desk) -> N
 async def test_all_background_commands_end_together(desk: Desk) -> None:
     for name in ("deaf to TERM", "a deaf session", "a sleeper"):
         await desk.call(bash, command=ARTISTS[name], run_in_background=True)
-    await asyncio.gather(*(job.kill() for job in desk.ctx.tree.jobs.values()))
+    await asyncio.gather(*(job.end() for job in desk.ctx.tree.jobs.values()))
     assert desk.survivors() == []
     assert not any(job.running for job in desk.ctx.tree.jobs.values())
 
@@ -101,7 +101,7 @@ async def main():
     await asyncio.gather(*background)
     calls = [asyncio.create_task(desk.call(bash, command=f"{ARTISTS[name]}\\nsleep 600")) for name in names[1::9]]
     await asyncio.sleep(0.5)
-    print(json.dumps({"mark": desk.mark, "reaper": desk.ctx.tree.reaper.pid}), flush=True)
+    print(json.dumps({"mark": desk.mark, "reaper": desk.ctx.tree.reaper.process.pid}), flush=True)
     await asyncio.gather(*calls)
 
 asyncio.run(main())
@@ -143,7 +143,7 @@ def _alive(pid: int) -> bool:
 
 async def test_kill_9_of_the_reaper_is_survived(desk: Desk) -> None:
     await desk.call(bash, command="true")
-    pid = desk.ctx.tree.reaper.pid
+    pid = desk.ctx.tree.reaper.process.pid
     record = await desk.call(bash, command=f"setsid sleep 600 & kill -9 {pid}; sleep 600", timeout=1_000)
     assert record.status == "error"
     assert await within(GONE, lambda: not desk.survivors())
