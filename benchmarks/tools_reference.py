@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
+from cowork.tools.ask import exit_plan
 from cowork.tools.base import Tool
-from cowork.tools.builtin import builtin_tools, plan_tool
+from cowork.tools.builtin import builtin_tools
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
 
@@ -36,7 +38,8 @@ def render(prompts: Path = PROMPTS) -> str:
     def text(name: str) -> str:
         return (prompts / f"{name}.md").read_text("utf-8").strip()
 
-    sections = [_section(tool) for tool in (*builtin_tools(text).values(), plan_tool(text))]
+    plan = replace(exit_plan, description=text(f"tools/{exit_plan.name}"))
+    sections = [_section(tool) for tool in (*builtin_tools(text).values(), plan)]
     return _HEAD + f"Error codes: {codes}.\n\n" + "\n".join(sections)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from cowork.api.tools import ProgramTool
 from cowork.app.project import Additions
 from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
@@ -72,7 +71,7 @@ def options_for(given: SessionOptions) -> tuple[RunOptions, Additions]:
     tools = given.get("tools", ())
     own = [tool for tool in tools if isinstance(tool, Tool)]
     names = [tool for tool in tools if isinstance(tool, str)]
-    allowed = [tool.name for tool in own if not (isinstance(tool, ProgramTool) and tool.asks)]
+    allowed = [tool.name for tool in own if not tool.asks]
     values["tools"] = (*names, *(tool.name for tool in own)) if names else ()
     values["allow"] = (*given.get("allow", ()), *allowed)
     values["deny"] = tuple(given.get("deny", ()))

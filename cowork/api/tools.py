@@ -8,11 +8,11 @@ import inspect
 import json
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints, overload
 
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
-from cowork.core.frozen import frozen
 from cowork.core.ports import Effect, Family, ToolRecord, ok
 from cowork.tools.base import Tool, ToolContext, gist, json_type, schema_of_call
 from cowork.tools.json_schema import schema_problems
@@ -20,19 +20,12 @@ from cowork.tools.json_schema import schema_problems
 Function = Callable[..., Any]
 
 
-@frozen
-class ProgramTool(Tool):
-    """A tool of the program that runs the session."""
-
-    asks: bool = False  # permission rules and the mode judge its calls; else they are allowed
-
-
 @overload
-def tool(function: Function, /) -> ProgramTool: ...
+def tool(function: Function, /) -> Tool: ...
 @overload
 def tool(
     *, name: str = "", description: str = "", reads: bool = False, asks: bool = False, family: Family = "other"
-) -> Callable[[Function], ProgramTool]: ...
+) -> Callable[[Function], Tool]: ...
 def tool(
     function: Function | None = None,
     /,
@@ -49,7 +42,7 @@ def tool(
     in plan mode too. `asks`: rules and the permission mode judge its calls; otherwise they are allowed.
     """
 
-    def make(function: Function) -> ProgramTool:
+    def make(function: Function) -> Tool:
         called = name or function.__name__
         parameters = inspect.signature(function).parameters
         in_context = next(iter(parameters), "") == "ctx"
@@ -69,17 +62,8 @@ def tool(
                 return _record(await function(**given))
             return _record(await asyncio.to_thread(function, **given))
 
-        return ProgramTool(
-            called,
-            description or inspect.getdoc(function) or called,
-            schema,
-            run,
-            lambda ctx, args: effects,
-            family,
-            reads,
-            python_names=names,
-            asks=asks,
-        )
+        about = description or inspect.getdoc(function) or called
+        return Tool(called, about, schema, run, lambda ctx, args: effects, family, reads, python_names=names, asks=asks)
 
     return make if function is None else make(function)
 
@@ -122,7 +106,11 @@ def value_as(kind: Any, raw: Any) -> Any:
     if origin is Annotated:
         return value_as(args[0], raw)
     if origin in (Union, types.UnionType):
-        return _one_of([a for a in args if a is not type(None)], raw)
+        for one in args:  # the first that takes it
+            with suppress(TypeError, ValueError, KeyError, AttributeError):
+                if one is not type(None):
+                    return value_as(one, raw)
+        return raw
     if origin in (list, tuple) and isinstance(raw, list):
         return origin(value_as(args[0], item) for item in raw)
     if origin is dict and isinstance(raw, dict):
@@ -131,15 +119,3 @@ def value_as(kind: Any, raw: Any) -> Any:
         hints = get_type_hints(kind, include_extras=True)
         return kind(**{name: value_as(hints[name], item) for name, item in raw.items()})
     return float(raw) if kind is float and isinstance(raw, int) else raw
-
-
-def _one_of(kinds: list[Any], raw: Any) -> Any:
-    """The value as the first of several types that takes it."""
-    if raw is None:
-        return None
-    for kind in kinds:
-        try:
-            return value_as(kind, raw)
-        except (TypeError, ValueError, KeyError, AttributeError):
-            continue
-    return raw

@@ -29,6 +29,7 @@ from cowork.permissions.rules import parse, path_matches
 from cowork.tools.base import Tool
 from cowork.tools.builtin import builtin_tools
 from cowork.tools.toolset import ToolSet
+from cowork.tools.web.tools import service_search, web_fetch, web_search
 
 NO_KEY = "no key was found"  # how the configuration explains that it chose the offline model
 _SEARCHERS = {"anthropic": "api.anthropic.com", "openai": "api.openai.com"}  # wire format: the service that searches
@@ -106,7 +107,7 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Ad
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
     config = load_config(options, environ, root, trusted=trusted)
     key = environ.get(config.web.search_key_env, "")
-    tools = builtin_tools(prompts.text_of, config.web, key, service_searches=_searches(config, options))
+    tools = builtin_tools(prompts.text_of, web_tools(config, key, service_searches=_searches(config, options)))
     for tool in added.tools:
         if tool.name in tools:
             raise UserError(f"There is already a tool {tool.name!r}.", "Give yours another name.")
@@ -128,6 +129,17 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Ad
 
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, tellable)
     return Project(options, environ, root, trusted, config, tools, invoker, tuple(notes), knowledge)
+
+
+def web_tools(config: Config, key: str, *, service_searches: bool) -> list[Tool]:
+    """Those for the web; `service_searches`: the model service is known to search it itself."""
+    web = config.web
+    tools = [web_fetch(web.private_hosts)] if web.fetch else []
+    if web.search == "searxng" or (web.search == "brave" and key):
+        tools.append(web_search(web.search, web.search_url, key))
+    elif web.search == "model" or (service_searches and not web.search):
+        tools.append(service_search())
+    return tools
 
 
 def _searches(config: Config, options: RunOptions) -> bool:

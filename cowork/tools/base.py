@@ -182,6 +182,7 @@ class Tool:
     python_names: Mapping[str, str] = field(default_factory=dict)  # wire name -> parameter, where they differ
     precheck: Precheck | None = None  # its own words for bad arguments, before the schema speaks
     preview: Preview | None = None  # what the call would change, as a display; ToolError when it would be refused
+    asks: bool = False  # of a program's tool: rules and the mode judge its calls, which are allowed otherwise
     carries: Carries | None = None  # a call of it is a call of the tool this names, and is judged and shown as that
 
     async def __call__(self, ctx: ToolContext, args: Mapping[str, Any]) -> ToolRecord:
@@ -201,7 +202,6 @@ def tool(
     family: Family = "other",
     reads: bool = False,
     effects: Effects | None = None,
-    description: str = "",
     line: Tell | None = None,
     aliases: tuple[str, ...] = (),
     precheck: Precheck | None = None,
@@ -214,7 +214,7 @@ def tool(
 
     def make(run: Run) -> Tool:
         schema, python_names = schema_of_call(list(inspect.signature(run).parameters.values())[1:], run)
-        about, unknown = description or inspect.getdoc(run) or "", [Effect("none" if reads else "call", name)]
+        about, unknown = inspect.getdoc(run) or "", [Effect("none" if reads else "call", name)]
         touched = effects or (lambda ctx, args: unknown)
         return Tool(name, about, schema, run, touched, family, reads, line, aliases, python_names, precheck, preview)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cowork import prompts
+from cowork.app.project import web_tools
 from cowork.config.load import load
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord
@@ -21,7 +21,6 @@ from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
-from cowork.tools.builtin import builtin_tools
 from cowork.tools.web import http
 from cowork.tools.web.tools import web_fetch, web_search
 from tests.fakes.record_rules import problems
@@ -271,7 +270,7 @@ def test_searches_are_there_only_where_a_service_is_set(tmp_path: Path) -> None:
     def offered(text: str, key: str = "") -> set[str]:
         (tmp_path / "c.toml").write_text(f"[web]\n{text}\n")
         config = load(cwd=tmp_path, environ={"HOME": str(tmp_path)}, config_file=tmp_path / "c.toml", bare=True)
-        return {name for name in builtin_tools(prompts.text_of, web=config.web, search_key=key) if "Web" in name}
+        return {tool.name for tool in web_tools(config, key, service_searches=False)}
 
     assert offered("") == {"WebFetch"}
     assert offered("fetch = false") == set()

@@ -33,7 +33,6 @@ from cowork.engine.loop import Prompt
 from cowork.frontends.host import Command, Status
 from cowork.sessions.index import Summary
 from cowork.tools.ask import exit_plan
-from cowork.tools.builtin import plan_tool
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
@@ -244,8 +243,8 @@ class ChatHost:
         if mode != "plan":
             return f"Plan mode is over; the mode is {mode}."
         tools = self.run.agent.runner.tools
-        if exit_plan.name not in tools:
-            tools.add(plan_tool(prompts.text_of))
+        if exit_plan.name not in tools:  # it joins when plan mode is first on: nobody else pays for it
+            tools.add(replace(exit_plan, description=prompts.text_of(f"tools/{exit_plan.name}")))
         return prompts.text_of("plan_mode")
 
     def interrupt(self) -> None:
