@@ -68,7 +68,7 @@ asyncio.run(main(int(sys.argv[1])))
 """
 
 RESUME = """
-import os, resource, sys, time
+import sys, time
 from pathlib import Path
 from cowork.core.transcript import fold
 from cowork.sessions.log.resume_reader import read_to_resume
@@ -77,7 +77,9 @@ began = time.process_time()
 events = read_to_resume(Path(sys.argv[1])).events
 fold(events).messages()
 restore(events, Path("/"))
-print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
+spent = time.process_time() - began
+status = Path("/proc/self/status").read_text()  # ru_maxrss would begin at the size of the process that started this one
+print(spent, int(status.partition("VmHWM:")[2].split()[0]) / 1000)
 """
 
 

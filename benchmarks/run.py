@@ -71,7 +71,11 @@ def with_extensions() -> None:
 
 
 def first_request() -> None:
-    raw, ours, cpu_raw, cpu_ours, rss = [], [], [], [], []
+    raw: list[float] = []
+    ours: list[float] = []
+    cpu_raw: list[float] = []
+    cpu_ours: list[float] = []
+    rss: list[int] = []
     for _ in range(ROUNDS):
         with Server([say("hi")] * 2, check=False) as server:
             raw.append(until_request(server, 1, [sys.executable, "-c", RAW, "1"], cpu_raw, []))

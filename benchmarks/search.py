@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,10 +101,10 @@ async def _compare(root: Path) -> dict[str, float]:
     for case in CASES:
         taken: dict[str, list[Cost]] = {"ours": [], "raw": [], "typed": []}
         for _ in range(ROUNDS):
-            taken["raw"].append(await _measure(lambda case=case: _raw(case.raw, root)))
-            taken["ours"].append(await _measure(lambda case=case: case.tool(ctx, case.args)))
+            taken["raw"].append(await _measure(partial(_raw, case.raw, root)))
+            taken["ours"].append(await _measure(partial(case.tool, ctx, case.args)))
             if case.typed:
-                taken["typed"].append(await _measure(lambda case=case: _raw(case.typed, root)))
+                taken["typed"].append(await _measure(partial(_raw, case.typed, root)))
         ours, raw = _median(taken["ours"]), _median(taken["raw"])
         ratios[case.name] = round(ours.seconds / raw.seconds, 2)
         line = f"  {case.name:32} {ours.seconds * 1000:5.0f} ms {raw.seconds * 1000:5.0f} ms"
