@@ -29,7 +29,7 @@ def check(schema: Json, args: object) -> Json:
     """The arguments as the tool may take them, or INVALID_PARAM that names every problem."""
     try:
         given = _forgive(schema, {} if args is None else args)
-        found = [*problems(schema, given), *_unusable(given, ())]
+        found = [*problems(schema, given), *_unusable(given)]
         if not found and _foreign(schema):
             found = [((), problem) for problem in json_schema.validate(schema, given)]
     except RecursionError:
@@ -45,19 +45,23 @@ _NAMES = ("file_path", "path")  # a file's name may hold bytes that are no UTF-8
 _TEXTS = ("content", "old_string", "new_string")  # what a file may hold, a file may be given
 
 
-def _unusable(value: object, place: Place) -> Iterator[Problem]:
+def _unusable(args: object) -> Iterator[Problem]:
     """Characters that no pattern, word or message can carry, wherever they are."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _unusable(inner, (*place, name))
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            yield from _unusable(inner, (*place, number))
-    elif isinstance(value, str):
-        if place[-1:] and place[-1] not in _NAMES and _SURROGATE.search(value):
+    for place, value in walk(args):
+        if not place or not isinstance(value, str):
+            continue
+        if place[-1] not in _NAMES and _SURROGATE.search(value):
             yield place, "holds half a character (a lone surrogate). Send it whole"
-        if place[-1:] and place[-1] not in _TEXTS and "\0" in value:
+        if place[-1] not in _TEXTS and "\0" in value:
             yield place, "holds a NUL character. Leave it out"
+
+
+def walk(value: object, place: Place = ()) -> Iterator[tuple[Place, object]]:
+    """A JSON value and all that is in it, each with its place."""
+    yield place, value
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in inner:
+        yield from walk(part, (*place, name))
 
 
 def _forgive(schema: Any, value: object) -> Any:

@@ -40,9 +40,6 @@ async def pdf_pages(data: bytes, first: int, count: int, *, room: int) -> tuple[
 
 async def page_markdown(html: bytes, charset: str) -> str:
     """A web page as Markdown: its main part where it has one."""
-    if importlib.util.find_spec("justhtml") is None:
-        said = "Reading pages needs the justhtml package: tell the user to reinstall cowork."
-        raise ToolError("EXECUTION_ERROR", said)
     return await _convert(extract_page, charset, data=html, what="page", seconds=_PAGE_SECONDS)
 
 

@@ -6,14 +6,19 @@ its own, since a pattern can take for ever.
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from cowork.core import spawn
 from cowork.core.blocks import Json
+from cowork.core.later import later
 from cowork.tools import converter
+from cowork.tools.arguments import path, walk
+
+with later(__name__):
+    from jsonschema import exceptions, validators
+    from referencing import Registry
+    from referencing import exceptions as reference_errors
 
 SECONDS = 10
 _SHOWN = 20  # problems
@@ -26,19 +31,20 @@ def schema_problems(schema: object) -> list[str]:
     try:
         kind = _kind(schema)
         kind.check_schema(schema)
-        refs = [(place, ref) for place, table in _tables(schema) if isinstance(ref := table.get("$ref"), str)]
-        lost = [(place, ref) for place, ref in refs if not _leads(schema, ref)]
-        return [f"{place}.$ref: {ref} is not a definition in this schema" for place, ref in lost]
+        refs = [(place, ref) for place, ref in walk(schema) if place[-1:] == ("$ref",) and isinstance(ref, str)]
+        return [
+            f"{path(place)}: {ref} is not a definition in this schema" for place, ref in refs if not _leads(schema, ref)
+        ]
     except RecursionError:
         return [_DEEP]
-    except _library().exceptions.SchemaError as error:
+    except exceptions.SchemaError as error:
         return [_line(error)]
 
 
 def validate(schema: Json | bool, value: object) -> list[str]:
     """What is wrong with the value, each with its JSON path; nothing is coerced."""
     try:
-        if not any("pattern" in table or "patternProperties" in table for _, table in _tables(schema)):
+        if not any(place[-1:] in (("pattern",), ("patternProperties",)) for place, _ in walk(schema)):
             return _problems(schema, value)
         given = json.dumps([schema, value]).encode()
     except RecursionError:
@@ -58,45 +64,28 @@ def check_apart(data: bytes) -> str:
 
 
 def _problems(schema: Any, value: object) -> list[str]:
-    referencing: Any = importlib.import_module("referencing")
     try:
         # An empty registry: nothing is fetched that a $ref points to.
-        checker = _kind(schema)(schema, registry=referencing.Registry())
+        checker = _kind(schema)(schema, registry=Registry())
         found = sorted(checker.iter_errors(value), key=lambda error: error.json_path)
     except RecursionError:
         return [_DEEP]
-    except referencing.exceptions.Unresolvable as error:
+    except reference_errors.Unresolvable as error:
         return [f"$: the schema refers to {error.ref}, which does not exist"]
     return [_line(error) for error in found[:_SHOWN]]
 
 
 def _kind(schema: Any) -> Any:
     """The draft a schema says it is of; else the newest, or draft-07 where only that takes it."""
-    library = _library()
-    newest, older = library.Draft202012Validator, library.Draft7Validator
+    newest, older = validators.Draft202012Validator, validators.Draft7Validator
     if isinstance(schema, dict) and "$schema" in schema:
-        return library.validators.validator_for(schema, default=newest)
+        return validators.validator_for(schema, default=newest)
     only_older = not newest(newest.META_SCHEMA).is_valid(schema) and older(older.META_SCHEMA).is_valid(schema)
     return older if only_older else newest
 
 
-def _library() -> Any:
-    return importlib.import_module("jsonschema")
-
-
 def _line(error: Any) -> str:
     return f"{error.json_path}: {error.message}"[:_LENGTH]
-
-
-def _tables(here: object, place: str = "$") -> Iterator[tuple[str, Json]]:
-    """Every table in a schema, with its place."""
-    if isinstance(here, list):
-        for number, inner in enumerate(here):
-            yield from _tables(inner, f"{place}[{number}]")
-    if isinstance(here, dict):
-        yield place, here
-        for name, inner in here.items():
-            yield from _tables(inner, f"{place}.{name}")
 
 
 def _leads(here: Any, ref: str) -> bool:

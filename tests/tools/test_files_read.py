@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import socket
@@ -182,11 +183,8 @@ async def test_names_outside_the_workspace_are_not_told(agent: Agent, tmp_path: 
 async def test_special_files_answer_at_once(agent: Agent, folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
-        os.chdir(folder)  # socket paths must be short
-        try:
+        with contextlib.chdir(folder):  # socket paths must be short
             server.bind("sock")
-        finally:
-            os.chdir("/")
         for name in ("pipe", "sock", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/full"):
             record = await quickly(agent, file_path=name)
             assert code(record) in ("ACCESS_DENIED", "NOT_FOUND"), record.text

@@ -41,8 +41,8 @@ class Window:
     """Lines `first`… as far as they were asked for and fit."""
 
     first: int
-    lines: list[str] = field(default_factory=list)  # without their newlines
-    hidden: list[int] = field(default_factory=list)  # per line, bytes that were left out of it
+    lines: list[str] = field(default_factory=list)  # without their newlines; of a long one the start, and a note
+    clipped: bool = False  # a line was too long
     total: int = 0  # lines passed so far; all of them when `ended`
     ended: bool = False  # the end of the file was reached
     room: int = PAGE_BYTES  # below 0: a line did not fit any more
@@ -59,8 +59,10 @@ class Window:
         shown = text[:MAX_LINE]
         self.room -= len(shown.encode("utf-8")) + _OVERHEAD
         if self.room >= 0 or not self.lines:
+            if len(text) > MAX_LINE:
+                self.clipped = True
+                shown += f" … [{length - len(shown.encode(encoding, 'replace'))} more bytes]"
             self.lines.append(shown)
-            self.hidden.append(length - len(shown.encode(encoding, "replace")) if len(text) > MAX_LINE else 0)
 
 
 def _line(args: Mapping[str, Any], cwd: str) -> str:
@@ -150,26 +152,22 @@ def _lines(shown: str, taken: Window, limit: int, size: int, encoding: str, abou
         said = f"`offset` {taken.first} is past the end: {shown} has {taken.total} lines."
         raise ToolError("INVALID_PARAM", said, total_lines=taken.total)
     more = not taken.ended or taken.last < taken.total
-    clipped = any(taken.hidden)
     cut = more and len(taken.lines) < limit
     notes = []
     if more:
         of = f"of {taken.total}" if taken.ended else f"of more than {taken.total} ({size / 1e6:,.0f} MB)"
         notes.append(f"Lines {taken.first}-{taken.last} {of}. Go on with offset={taken.last + 1}.")
-    if clipped:
+    if taken.clipped:
         notes.append(f"Lines over {MAX_LINE} characters are clipped; see the rest with Grep or cut in Bash.")
     notes += about
-    numbered = (
-        f"{number}\t{line}" + (f" … [{hidden} more bytes]" if hidden else "")
-        for number, (line, hidden) in enumerate(zip(taken.lines, taken.hidden, strict=True), taken.first)
-    )
+    numbered = (f"{number}\t{line}" for number, line in enumerate(taken.lines, taken.first))
     text = "\n".join(numbered) + ("\n\n[" + " ".join(notes) + "]" if notes else "")
     count = len(taken.lines)
     total = taken.total if taken.ended else None
     data: Json = {"path": shown, "offset": taken.first, "lines": count, "total_lines": total}
-    data |= {"truncated": cut or clipped, "encoding": encoding, "bytes": size}
+    data |= {"truncated": cut or taken.clipped, "encoding": encoding, "bytes": size}
     display = _display("1 line" if count == 1 else f"{count} lines")
-    return (partial if cut or clipped else ok)(text, display=display, **data)
+    return (partial if cut or taken.clipped else ok)(text, display=display, **data)
 
 
 def _image(shown: str, data: bytes | None, size: int) -> ToolRecord:

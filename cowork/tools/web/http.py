@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import ipaddress
 import socket
 from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
 
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
@@ -61,15 +63,13 @@ async def _get(url: str, private: Collection[str], headers: Mapping[str, str]) -
     host = host_of(url)
     if not host or (parts := urlsplit(url)).username is not None:
         raise ToolError("INVALID_PARAM", f"{url[:200]!r} is not an http(s) address without a password. Correct it.")
-    system: Any = importlib.import_module("urllib.request")  # heavy, and few runs fetch anything
-    proxies = {} if system.proxy_bypass(parts.hostname) else system.getproxies()
+    proxies = {} if proxy_bypass(host) else getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     # Through a proxy it is the proxy that looks up names; what names a private place by itself is refused all the same.
     addresses = [host] if proxy and not _is_address(host) else await _lookup(parts, private)
-    httpx: Any = importlib.import_module("httpx2")
     given = {"User-Agent": _AGENT, "Accept": "text/markdown, text/html, */*;q=0.8", **headers}
     reason = ""
-    async with httpx.AsyncClient(trust_env=False, proxy=proxy or None, timeout=SECONDS) as client:
+    async with httpx2.AsyncClient(trust_env=False, proxy=proxy or None, timeout=SECONDS) as client:
         for address in addresses[:_TRIES]:
             # The address that was checked is the one that is asked, whatever the name would lead to by now.
             place = f"[{address}]" if ":" in address else address
@@ -79,7 +79,7 @@ async def _get(url: str, private: Collection[str], headers: Mapping[str, str]) -
             try:
                 async with client.stream("GET", target, headers=named, extensions={"sni_hostname": host}) as response:
                     return await _read(url, response)
-            except httpx.HTTPError as error:
+            except httpx2.HTTPError as error:
                 reason = str(error) or type(error).__name__
     raise ToolError("EXECUTION_ERROR", f"{host} cannot be reached: {reason[:300]}.")
 
