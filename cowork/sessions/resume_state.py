@@ -100,9 +100,9 @@ def surviving(history: Iterable[events.Event]) -> list[events.Event]:
     return [event for event in history if not is_undone(event.id, rewinds)]
 
 
-def todos(history: Iterable[events.Event], agent: str = MAIN) -> tuple[Json, ...]:
-    """The newest todo list of an agent."""
-    lists = [event.todos for event in history if isinstance(event, events.TodoUpdated) and event.agent == agent]
+def todos(history: Iterable[events.Event]) -> tuple[Json, ...]:
+    """The newest todo list of the main agent."""
+    lists = [event.todos for event in history if isinstance(event, events.TodoUpdated) and event.agent == MAIN]
     return lists[-1] if lists else ()
 
 

@@ -66,7 +66,8 @@ def test_an_event_that_cannot_be_stored_is_said_and_the_rest_goes_on(sessions, s
     loop: dict[str, object] = {}
     loop["self"] = loop
     said: list[str] = []
-    log = SessionLog.create(sessions, "s1", report=said.append)
+    log = SessionLog.create(sessions, "s1")
+    log.report = said.append
     for event in stamp([PromptAdded("a"), Notice(data=loop), PromptAdded("b")]):
         log(event)
     log.close()
@@ -241,7 +242,8 @@ def test_a_full_disk_is_said_once_and_nothing_is_corrupt(sessions, stamp, turns,
     said: list[str] = []
     events = stamp(turns(6))
     disk = FullDisk(monkeypatch, room, error)
-    log = SessionLog.create(sessions, "s1", report=said.append)
+    log = SessionLog.create(sessions, "s1")
+    log.report = said.append
     for event in events:
         log(event)
     assert len(said) == 1
@@ -263,7 +265,8 @@ def test_what_waits_in_memory_is_bounded_and_a_loss_is_said(sessions, stamp, mon
     monkeypatch.setattr(log_module, "BACKLOG_BYTES", 3000)
     said: list[str] = []
     disk = FullDisk(monkeypatch, 0)
-    log = SessionLog.create(sessions, "s1", report=said.append)
+    log = SessionLog.create(sessions, "s1")
+    log.report = said.append
     for event in stamp(PromptAdded("x" * 500) for _ in range(20)):
         log(event)
     disk.room = 10**9
@@ -296,7 +299,8 @@ def test_a_real_full_file_system(tmp_path, stamp, turns):
     try:
         said: list[str] = []
         events = stamp(turns(60))
-        log = SessionLog.create(mount / "sessions", "s1", report=said.append)
+        log = SessionLog.create(mount / "sessions", "s1")
+        log.report = said.append
         for event in events:
             log(event)
         assert len(said) == 1

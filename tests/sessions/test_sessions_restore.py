@@ -181,22 +181,15 @@ def test_a_fork_costs_nothing_by_itself(store, turns, stamp, sessions):
     assert cost == {"s1": 1.75, new: 0.0}
 
 
-def test_a_fork_up_to_an_event(store, turns, stamp, sessions):
-    store(stamp(turns(3)))
-    new = fork(sessions, "s1", upto_event=14)
-    events = read(sessions / new / "events.jsonl").events
-    assert [p.text[:8] for p in fold(events).prompts()] == ["prompt 0"]
-    assert max(e.id for e in events[:-1]) == 14
-
-
 def test_a_session_in_use_can_be_forked_and_a_missing_one_cannot(store, turns, stamp, sessions):
     store(stamp(turns(1)))
     with SessionLog.open(sessions, "s1"):
         fork(sessions, "s1")
     with pytest.raises(UserError, match="no session"):
         fork(sessions, "nope")
+    (sessions / "s1" / "events.jsonl").write_bytes(b"")
     with pytest.raises(UserError, match="nothing to fork"):
-        fork(sessions, "s1", upto_event=0)
+        fork(sessions, "s1")
 
 
 def test_a_damaged_session_is_forked_without_its_damage(store, turns, stamp, sessions):

@@ -336,6 +336,41 @@ def test_forced_it_is_restored_and_what_was_there_is_in_the_backup(project, poin
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
+def test_forced_a_file_comes_back_into_a_folder_that_the_person_removed(project, points):
+    points.begin(1)
+    points.before_write(project / "src/app.py")
+    (project / "src/app.py").write_text("changed\n")
+    points.end()
+    shutil.rmtree(project / "src")
+    done = points.restore(points.preview(1), force=True)
+    assert (done.restored, done.failed) == (("src/app.py",), ())
+    assert (project / "src/app.py").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_pipe_in_the_place_of_a_file_stays_and_is_said(project, points):
+    points.begin(1)
+    points.before_write(project / "README.md")
+    (project / "README.md").unlink()
+    os.mkfifo(project / "README.md")
+    points.end()
+    done = points.restore(points.preview(1), force=True)
+    assert (done.restored, done.failed) == ((), (("README.md", "It is not a file any more."),))
+    assert stat.S_ISFIFO(os.lstat(project / "README.md").st_mode)
+
+
+def test_lines_of_files_too_long_to_align_are_counted(project, points):
+    points.begin(1)
+    points.before_write(project / "long")
+    (project / "long").write_text("".join(f"{n}\n" for n in range(5_000)))
+    points.end()
+    points.begin(2)
+    points.before_write(project / "long")
+    (project / "long").write_text("".join(f"{n}\n" for n in range(3, 5_001)))
+    points.end()
+    (step,) = points.preview(2).files
+    assert (step.added, step.removed) == (3, 1)
+
+
 def test_a_change_after_the_preview_is_seen_by_the_restore(project, points):
     turn(points, 1, write(project / "src/app.py", "mine\n"))
     plan = points.preview(1)

@@ -21,7 +21,7 @@ from pathlib import Path
 from cowork.core.events import Event, PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
 from cowork.sessions.checkpoints.entries import Node, Snapshot, look, read_bytes, same, targets
-from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, apply, make_plan, touched_since
+from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, apply, make_plan
 from cowork.sessions.checkpoints.scan import TICK_NS, Control, Moment, Scanner, TooManyFiles
 from cowork.sessions.checkpoints.store import Change, Contents, Journal, OpenTurn, without
 from cowork.sessions.checkpoints.worker import ScanWorker, WorkspaceWatch, finish_in_thread
@@ -184,8 +184,7 @@ class Checkpoints:
         self._ahead.leave(listed=self._scanner.listed)
         self.end()
         with self._worker.using_disk:
-            touched = touched_since(self._turns, prompt_id)
-            return make_plan(prompt_id, touched, self._workspace, self._scanner.content, self._scanner.ignored_paths)
+            return make_plan(prompt_id, self._turns, self._workspace, self._scanner)
 
     def content(self, step: RewindStep) -> bytes | None:
         """What a step of a plan would put back; None if it was not kept."""

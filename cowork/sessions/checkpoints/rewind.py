@@ -8,7 +8,7 @@ import errno
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Literal
@@ -29,7 +29,8 @@ from cowork.sessions.checkpoints.entries import (
     read_bytes,
     same,
 )
-from cowork.sessions.checkpoints.store import Change
+from cowork.sessions.checkpoints.scan import Scanner
+from cowork.sessions.checkpoints.store import TurnChanges
 
 Contents = Callable[[str], bytes | None]
 Action = Literal["create", "modify", "delete"]
@@ -90,45 +91,24 @@ class RewindResult:
     backup: Path | None = None  # where everything that was overwritten or deleted is
 
 
-def touched_since(turns: Sequence[tuple[int, Mapping[str, Change]]], prompt_id: int) -> dict[str, Touched]:
-    """What the prompts from this one on did to each path: how it was, how they left it, who else was there."""
-    found: dict[str, Touched] = {}
-    for prompt, changes in turns:
-        if prompt < prompt_id:
-            continue
-        for path, (before, after) in changes.items():
-            earlier = found.get(path)
-            if earlier is None:
-                found[path] = Touched(before, after)
-            else:
-                meddled = earlier.outside or not same(earlier.after, before)
-                found[path] = Touched(earlier.before, after, outside=meddled)
-    return found
-
-
-def make_plan(
-    prompt_id: int,
-    touched: Mapping[str, Touched],
-    workspace: Workspace,
-    contents: Contents,
-    ignored: Callable[[Path], Collection[str]],
-) -> RewindPlan:
+def make_plan(prompt_id: int, turns: Sequence[TurnChanges], workspace: Workspace, kept: Scanner) -> RewindPlan:
     """The steps from what is there now to what was there before. A new folder stays if what git ignores is in it."""
     steps: dict[str, RewindStep] = {}
     staying: set[str] = set()
-    for path, seen in sorted(touched.items(), reverse=True):  # what is in a folder before the folder
+    touched = sorted(_touched_since(turns, prompt_id).items(), reverse=True)  # what is in a folder before the folder
+    for path, seen in touched:
         now = look(workspace, workspace.root / path)
         if seen.before is None and now and now.kind == "d":
             inside = set[str]()
             with contextlib.suppress(OSError):
                 inside = {name for name in os.listdir(workspace.root / path) if f"{path}/{name}" not in steps}
             if any(f"{path}/{name}" in staying for name in inside) or (
-                inside and inside & {".git", *ignored(workspace.root / path)}
+                inside and inside & {".git", *kept.ignored_paths(workspace.root / path)}
             ):
                 staying.add(path)
                 continue
         if not same(now, seen.before):
-            steps[path] = _step(path, seen, now, workspace, contents)
+            steps[path] = _step(path, seen, now, workspace, kept.content)
     return RewindPlan(prompt_id, tuple(reversed(steps.values())))
 
 
@@ -156,6 +136,22 @@ def apply(plan: RewindPlan, workspace: Workspace, contents: Contents, backup: Pa
     left = {*kept, *failed}
     restored = tuple(step.path for step, _ in todo if step.path not in left)
     return RewindResult(restored, tuple(kept), tuple(failed.items()), backup if any(saved) else None)
+
+
+def _touched_since(turns: Sequence[TurnChanges], prompt_id: int) -> dict[str, Touched]:
+    """What the prompts from this one on did to each path: how it was, how they left it, who else was there."""
+    found: dict[str, Touched] = {}
+    for prompt, changes in turns:
+        if prompt < prompt_id:
+            continue
+        for path, (before, after) in changes.items():
+            earlier = found.get(path)
+            if earlier is None:
+                found[path] = Touched(before, after)
+            else:
+                meddled = earlier.outside or not same(earlier.after, before)
+                found[path] = Touched(earlier.before, after, outside=meddled)
+    return found
 
 
 def _open_folders(plan: RewindPlan, workspace: Workspace) -> dict[str, int]:

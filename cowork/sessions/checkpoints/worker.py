@@ -70,7 +70,6 @@ class ScanWorker:
         wait(jobs, timeout=seconds)
         for control in jobs.values():
             control.stop = True
-        wait(jobs)
         if pool:
             pool.shutdown()
 

@@ -161,8 +161,6 @@ class Leftovers:
         self._last: LogLine | None = None  # result, which says where commands run
         self._prompts: deque[LogLine] = deque(maxlen=PROMPTS_KEPT)
         self._highest: dict[str, int] = {}  # number of a command and of a child, for the next goes on there
-        self._settings: list[LogLine] = []
-        self._in_force: tuple[str, ...] = ()
         self._children: dict[str, list[LogLine]] = {}  # path of a child at work -> its lines, and of those below it
 
     def take(self, line: LogLine, *, undone: bool = False) -> None:
@@ -191,7 +189,7 @@ class Leftovers:
 
     def lines(self) -> Iterator[LogLine]:
         """What is left, oldest first."""
-        found = [*self._slots.values(), *chain.from_iterable(self._children.values()), *self._prompts, *self._settings]
+        found = [*self._slots.values(), *chain.from_iterable(self._children.values()), *self._prompts]
         if self._last:
             event = self._last.event()
             context = event.record.get("context") if isinstance(event, events.ToolEnded) else None
@@ -210,14 +208,9 @@ class Leftovers:
     def _take_setting(self, line: LogLine) -> None:
         match line.event():
             case events.SessionStarted() as event:
-                says: tuple[str, ...] = (event.cwd, event.mode, event.model)
+                self._slots["session", event.cwd, event.mode, event.model] = line
             case events.Notice(code="mode.changed" | "model.changed" | "session.forked") as event:
-                says = (event.code, str(event.data))
-            case _:
-                return
-        if says != self._in_force:
-            self._settings.append(line)
-            self._in_force = says
+                self._slots[event.code, str(event.data)] = line
 
     def _take_child(self, line: LogLine, *, undone: bool) -> None:
         event = line.event()

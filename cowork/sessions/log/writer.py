@@ -44,8 +44,6 @@ _OUTPUTS_STAMP = ".outputs-looked-at"
 DAY = 86_400
 BACKLOG_BYTES = 64 * 1024 * 1024
 
-Report = Callable[[str], None]
-
 
 def new_id() -> str:
     """A fresh session id: 12 lower-case base32 characters."""
@@ -77,14 +75,14 @@ def folder_of(sessions: Path, session_id: str) -> Path:
 class SessionLog:
     """The one writer of a session; called with each event, it keeps the durable ones and never raises."""
 
-    def __init__(self, folder: Path, lock: Lock, loaded: Loaded, report: Report, *, new: bool) -> None:
+    def __init__(self, folder: Path, lock: Lock, loaded: Loaded, *, new: bool) -> None:
         self.folder = folder
         self.id = folder.name
         self.loaded = loaded
         self.summary: Summary | None = None  # of a session that is gone on with, if whoever opens it knows it
         self.path = folder / LOG
         self._lock = lock
-        self.report = report
+        self.report: Callable[[str], None] = lambda text: None
         self._fd = open_private(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._size = os.fstat(self._fd).st_size  # everything up to here is whole
         self._torn = loaded.torn
@@ -99,7 +97,7 @@ class SessionLog:
         self._mover: threading.Thread | None = None
 
     @classmethod
-    def create(cls, sessions: Path, session_id: str = "", *, report: Report = lambda text: None) -> SessionLog:
+    def create(cls, sessions: Path, session_id: str = "") -> SessionLog:
         """Start a session that does not exist yet; its folder is gone again if it closes without a prompt."""
         folder = private_folder(sessions) / (session_id or new_id())
         if (folder / LOG).exists():
@@ -107,7 +105,7 @@ class SessionLog:
         lock = None
         try:
             lock = Lock(private_folder(folder) / LOCK)
-            return cls(folder, lock, Loaded(), report, new=True)
+            return cls(folder, lock, Loaded(), new=True)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             if lock:
@@ -115,14 +113,14 @@ class SessionLog:
             raise
 
     @classmethod
-    def open(cls, sessions: Path, session_id: str, *, report: Report = lambda text: None) -> SessionLog:
+    def open(cls, sessions: Path, session_id: str) -> SessionLog:
         """Go on with a session; what it holds is in `loaded`, without results that the conversation let go of."""
         folder = folder_of(sessions, session_id)
         own_mode(folder)
         lock = Lock(folder / LOCK)
         try:
             loaded = resume_reader.read_to_resume(folder_of(sessions, session_id) / LOG)
-            return cls(folder, lock, loaded, report, new=False)
+            return cls(folder, lock, loaded, new=False)
         except BaseException:
             lock.release()
             raise
@@ -279,20 +277,20 @@ def origins(events: Iterable[Event]) -> list[str]:
     return [str(e.data.get("session_id")) for e in events if isinstance(e, Notice) and e.code == FORKED]
 
 
-def fork(sessions: Path, session_id: str, upto_event: int | None = None) -> str:
-    """Copy a session's events, up to and with one if given, into a new session; gives its id.
+def fork(sessions: Path, session_id: str) -> str:
+    """Copy a session's events into a new session; gives its id.
 
     The copies keep the id of the session they were paid in, so a fork costs nothing by itself. The other session
     may be in use meanwhile: only what it has finished writing is copied.
     """
-    loaded = read(folder_of(sessions, session_id) / LOG)
-    events = [e for e in loaded.events if upto_event is None or e.id <= upto_event]
+    events = read(folder_of(sessions, session_id) / LOG).events
     if not events:
-        raise UserError(f"Session {session_id} holds nothing to fork.", "Choose another one, or a later place in it.")
+        raise UserError(f"Session {session_id} holds nothing to fork.", "Choose another one.")
     failures: list[str] = []
     last = events[-1]
     origin = {"session_id": session_id, "event": last.id}
-    with SessionLog.create(sessions, report=failures.append) as log:
+    with SessionLog.create(sessions) as log:
+        log.report = failures.append
         said = Notice(f"Forked from {session_id}.", code=FORKED, data=origin)
         for event in (*events, replace(said, id=last.id + 1, at=last.at, session_id=log.id)):
             log(event)
