@@ -189,16 +189,6 @@ def block_to_dict(block: Block) -> Json:
     return out
 
 
-def block_from_dict(raw: Mapping[str, Any]) -> Block | None:
-    """The block a dict stands for; None for a kind of a newer version, which readers skip."""
-    kind = str(raw.get("type"))
-    cls = _KINDS.get(kind)
-    if cls is None:
-        return None
-    hints = cls.__annotations__.items()
-    return cls(**{name: _READ[hint](raw.get(_wire_name(kind, name))) for name, hint in hints})
-
-
 def _wire_name(kind: str, name: str) -> str:
     return "thinking" if kind == "thinking" and name == "text" else name
 
@@ -207,11 +197,16 @@ def _read_content(raw: object) -> str | tuple[Block, ...]:
     return raw if isinstance(raw, str) else tuple(b for b in blocks_from_list(raw) if isinstance(b, Text | Image))
 
 
-_READ: dict[str, Callable[[Any], Any]] = {
+# How a field of a block or an event is read, by its annotation; what files and other programs say may be anything.
+READ: dict[str, Callable[[Any], Any]] = {
     "str": lambda raw: "" if raw is None else str(raw),
     "Json": as_object,
     "bool": lambda raw: raw is True,
     "str | tuple[Text | Image, ...]": _read_content,
+    "tuple[Block, ...]": lambda raw: blocks_from_list(raw),
+    "tuple[Image, ...]": lambda raw: tuple(block for block in blocks_from_list(raw) if isinstance(block, Image)),
+    "Usage": lambda raw: Usage.from_dict(as_object(raw)),
+    **dict.fromkeys(("tuple[str, ...]", "tuple[Json, ...]"), lambda raw: tuple(raw) if isinstance(raw, list) else ()),
 }
 
 
@@ -220,11 +215,14 @@ def blocks_to_list(blocks: Sequence[Block]) -> list[Json]:
 
 
 def blocks_from_list(raw: object) -> tuple[Block, ...]:
-    """The readable blocks of a JSON list; what is not a block is left out."""
-    if not isinstance(raw, list):
-        return ()
-    found = [block_from_dict(item) for item in raw if isinstance(item, dict)]
-    return tuple([block for block in found if block is not None])
+    """The readable blocks of a JSON list; what is not a block, or of a newer version, is left out."""
+    found: list[Block] = []
+    for item in map(as_object, raw if isinstance(raw, list) else ()):
+        kind = str(item.get("type"))
+        if cls := _KINDS.get(kind):
+            hints = cls.__annotations__.items()
+            found.append(cls(**{name: READ[hint](item.get(_wire_name(kind, name))) for name, hint in hints}))
+    return tuple(found)
 
 
 CallOutcome = Literal["run", "failed", "denied", "unknown"]

@@ -6,11 +6,11 @@ Wire names (`ToolStarted` is `tool.started`) and fields are public and pinned by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar
 
-from cowork.core.blocks import Block, Image, Json, Usage, block_to_dict, blocks_from_list
+from cowork.core.blocks import READ, Block, Image, Json, Usage, block_to_dict
 from cowork.core.frozen import frozen
 
 _ENVELOPE = {"id": "int", "at": "float", "session_id": "str", "agent": "str"}
@@ -262,30 +262,12 @@ def to_dict(event: Event) -> Json:
 
 
 def from_dict(raw: Mapping[str, Any]) -> Event | None:
-    """The event an object stands for; None for a type of a newer version. Unknown fields are ignored."""
+    """The event an object stands for; None for `run.ended` and for a newer version's. Unknown fields are ignored."""
     cls = EVENTS.get(str(raw.get("type")))
-    if cls is None:
+    if cls is None or cls is RunEnded:
         return None
-    if cls is RunEnded:
-        raw = {name: raw[name] for name in _ENVELOPE if name in raw} | {
-            "result": {name: value for name, value in raw.items() if name not in _ENVELOPE and name != "type"}
-        }
     hints, given = cls.__annotations__, dict[str, Any]()
     for name, value in raw.items():
         if hint := hints.get(name) or _ENVELOPE.get(name):
-            decode = _DECODE.get(hint)
-            given[name] = decode(value) if decode else value
+            given[name] = READ[hint](value) if hint in READ else value
     return cls(**given)
-
-
-def _tuple(raw: object) -> tuple[Any, ...]:
-    return tuple(raw) if isinstance(raw, list) else ()
-
-
-_DECODE: dict[str, Callable[[Any], object]] = {
-    "tuple[Block, ...]": blocks_from_list,
-    "tuple[Image, ...]": lambda raw: tuple(block for block in blocks_from_list(raw) if isinstance(block, Image)),
-    "Usage": lambda raw: Usage.from_dict(raw) if isinstance(raw, dict) else Usage(),
-    "tuple[str, ...]": _tuple,
-    "tuple[Json, ...]": _tuple,
-}

@@ -300,7 +300,7 @@ class RemoteChild:
             self._book(event.usage, event.cost_usd)
             update = AgentUpdated(self.id, "active", self._turns, 0, self._usage, self._cost)
             self._run.emitter.publish(update, self._path)
-        if event is None or event.type in ("session.started", "run.ended"):
+        if event is None or event.type == "session.started":
             return
         below = replace(event, agent=self._path + event.agent.removeprefix("main"))
         for sink in self._sinks:  # the log of this session holds only that it was sent out and how it ended
