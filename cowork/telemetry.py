@@ -11,7 +11,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opentelemetry import trace
@@ -29,7 +29,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from cowork import __version__
 from cowork.core import events
-from cowork.core.blocks import Json, Text, ToolUse, Usage
+from cowork.core.blocks import Block, Json, Text, ToolUse, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import Event
 
@@ -207,7 +207,7 @@ class SpanSink:
             if self._content:
                 facts["gen_ai.agent.description"] = event.description
         if self._content:
-            facts["gen_ai.input.messages"] = _messages("user", [{"type": "text", "content": prompt}])
+            facts["gen_ai.input.messages"] = _message("user", [Text(prompt)])
         self._begin((event.agent, ""), f"invoke_agent {name}", event.at, above, facts)
 
     def _facts(self, operation: str) -> _Facts:
@@ -224,9 +224,7 @@ class SpanSink:
         if event.cost_usd is not None:
             seen["cowork.cost_usd"] = event.cost_usd
         if self._content:
-            seen["gen_ai.output.messages"] = _messages(
-                "assistant", [_part(block) for block in event.content if isinstance(block, Text | ToolUse)]
-            )
+            seen["gen_ai.output.messages"] = _message("assistant", event.content)
         start = event.at - event.duration_ms / 1000
         above, name = self._context(event.agent), f"chat {event.model}"
         span = self._tracer.start_span(name, above, SpanKind.CLIENT, facts | seen, start_time=_ns(start))
@@ -285,11 +283,10 @@ def _exporter_of(environ: Mapping[str, str], signal: str) -> str:
     chosen = (environ.get(name) or "otlp").strip().lower()
     if chosen not in _EXPORTERS:
         raise UserError(f"{name}={chosen} is not known here.", f"Use one of {', '.join(_EXPORTERS)}.")
-    for variable in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
-        if chosen == "otlp" and (protocol := environ.get(variable)):
-            if protocol != "http/protobuf":
-                raise UserError(f"{variable}={protocol} is not known here.", "Use http/protobuf.")
-            break
+    variables = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    spoken = next((variable for variable in variables if environ.get(variable)), "")
+    if chosen == "otlp" and spoken and environ[spoken] != "http/protobuf":
+        raise UserError(f"{spoken}={environ[spoken]} is not known here.", "Use http/protobuf.")
     return chosen
 
 
@@ -302,13 +299,13 @@ def _usage_facts(usage: Usage) -> _Facts:
     }
 
 
-def _part(block: Text | ToolUse) -> Json:
-    if isinstance(block, Text):
-        return {"type": "text", "content": block.text}
-    return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.input}
-
-
-def _messages(role: str, parts: list[Json]) -> str:
+def _message(role: str, content: Sequence[Block]) -> str:
+    parts: list[Json] = []
+    for block in content:
+        if isinstance(block, Text):
+            parts.append({"type": "text", "content": block.text})
+        elif isinstance(block, ToolUse):
+            parts.append({"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.input})
     return json.dumps([{"role": role, "parts": parts}], default=str)
 
 

@@ -231,35 +231,24 @@ class PendingAnswer(Generic[T]):
 
 def run(prompt: str, *, schema: Any = None, **options: Unpack[SessionOptions]) -> Result[Any]:
     """Answer one prompt and give the Result; raises RunFailed. Works wherever, inside a running loop too."""
+    begun: Future[asyncio.Task[Any] | None] = Future()
 
     async def answer() -> Result[Any]:
+        begun.set_result(asyncio.current_task())
         async with Session(**options) as session:
             return await session.ask(prompt, schema=schema)
 
-    return in_own_loop(answer)
-
-
-def in_own_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run it to its end: here, or in a thread of its own where a loop runs already, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work())
-    begun: Future[Callable[[], Any]] = Future()  # what stops it
-
-    async def main() -> T:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        begun.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
-        return await work()
-
-    with ThreadPoolExecutor(1, "cowork") as pool:
-        ended = pool.submit(lambda: asyncio.run(main()))
+        return asyncio.run(answer())
+    with ThreadPoolExecutor(1, "cowork") as pool:  # where a loop runs already, as in a notebook
+        ended = pool.submit(lambda: asyncio.run(answer()))
         try:
             return ended.result()
         except KeyboardInterrupt:  # of whoever waits here; the thread does not hear of it
-            if not ended.done():
-                begun.result()()
+            if not ended.done() and (task := begun.result()):
+                task.get_loop().call_soon_threadsafe(task.cancel)
             raise
 
 

@@ -43,7 +43,6 @@ _HIDDEN = (
     f"|{_MARK}(?<={f'(?:{_MARK})' * (_MARKS + 1)})"
 )
 _CONTROLS = re.compile("\r\n|[\x00-\x08\x0b-\x1f\x7f]")  # all there is in ASCII, which most text is
-_PAIR = "[\ud800-\udbff][\udc00-\udfff]"
 _HELD = f"(?:\r|[\ud800-\udbff]|(?<=[{_EMOJI}{_LETTERS}])[\u200c\u200d])\\Z"
 _BEFORE = f"(?:[{_EMOJI}{_LETTERS}]|(?:{_MARK}){{1,{_MARKS}}})\\Z"  # what the next character is judged by
 
@@ -113,7 +112,8 @@ class Visible:
         if chunk.isascii() and chunk and not self._held and chunk[-1] != "\r":
             self._last = ""
             return visible(chunk)
-        text = self._last + re.sub(_PAIR, _join_pair, self._held + chunk)
+        joined = (self._held + chunk).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        text = self._last + joined
         held = re.search(_HELD, text)
         cut = len(text) if held is None else held.start()
         return self._draw(text, cut)
@@ -176,10 +176,6 @@ def _escape(match: re.Match[str]) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _join_pair(match: re.Match[str]) -> str:
-    return match.group().encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _spellings(secrets: Iterable[str]) -> list[str]:

@@ -31,10 +31,6 @@ class RpcError(Exception):
         super().__init__(message)
         self.code, self.message, self.data = code, message, data
 
-    def to_dict(self) -> Json:
-        error: Json = {"code": self.code, "message": self.message}
-        return error if self.data is None else error | {"data": self.data}
-
     @classmethod
     def from_dict(cls, error: Any) -> RpcError:
         known = as_object(error)
@@ -48,7 +44,7 @@ def encode(message: Json) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-def decode(raw: bytes | str) -> Json:
+def decode(raw: bytes) -> Json:
     """A message from its bytes; RpcError where it is none."""
     try:
         message = json.loads(raw)
@@ -223,4 +219,5 @@ class Peer:
             future.set_exception(RpcError.from_dict(message["error"]))
 
     def _fail(self, number: Any, error: RpcError) -> None:
-        self._send({"id": number, "error": error.to_dict()})
+        more = {} if error.data is None else {"data": error.data}
+        self._send({"id": number, "error": {"code": error.code, "message": error.message, **more}})

@@ -209,9 +209,8 @@ class ToolRecord:
 
     def to_dict(self) -> Json:
         """SPEC's record: six keys, `error` only when there is one."""
-        out: Json = {"status": self.status, "data": self.data, "text": self.text, "error": self.error}
-        if self.error is None:
-            del out["error"]
+        out: Json = {"status": self.status, "data": self.data, "text": self.text}
+        out |= {} if self.error is None else {"error": self.error}
         return out | {"stats": self.stats, "context": self.context}
 
 

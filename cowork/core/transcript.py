@@ -26,25 +26,17 @@ SHORT = 2_000  # characters that stay of a shortened result
 LOST_START = "[The beginning of this conversation is not available.]"
 
 
-PartKind = Literal["prompt", "summary", "reply"]
-
-
 @dataclass(slots=True)
 class HistoryPart:
     """One thing the model sees: a prompt, a summary, or a reply with its calls and what came of them."""
 
     id: int
-    kind: PartKind
+    kind: Literal["prompt", "summary", "reply"]
     blocks: tuple[Block, ...]
     events: list[Event]  # that made it
     calls: tuple[ToolUse, ...] = ()
     started: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing that may still come changes it: the first result of a call is the one that counts."""
-        return len(self.results) == len(self.calls)
 
 
 class _Sendable:
@@ -115,9 +107,13 @@ class Transcript:
                 self._add_result(event)
             case ContextCompacted():
                 event = self._compact(event)
-            case SessionRewound():
+            case SessionRewound(to=to):
                 if event.conversation:
-                    self._rewind(event.to)
+                    past = self._recall() if self._recall and to <= self._let_go else self._history
+                    self._reset()  # a rewind is a fold of what is left
+                    for earlier in past:
+                        if earlier.id < to:
+                            self.apply(earlier)
                 return
             case _:
                 return
@@ -129,7 +125,8 @@ class Transcript:
         new = self._entries[sent.taken :]
         for entry in new:
             sent.take(entry, self._results_of(entry))
-        self._sent = sent if all(entry.settled for entry in new) else None  # what may still change is not kept
+        # What may still change is not kept; the first result of a call is the one that counts.
+        self._sent = sent if all(len(entry.results) == len(entry.calls) for entry in new) else None
         return sent.messages()
 
     def open_calls(self) -> tuple[ToolUse, ...]:
@@ -228,28 +225,14 @@ class Transcript:
         self._cleared &= self._owner.keys()
         self._shortened &= self._owner.keys()
         if self._recall:
-            self._let_go_before(min(entry.id for entry in self._entries))
-            self._let_go = event.id
+            # Of what it stands for the newest prompts stay, the one with what there is to know, and skills.
+            self._let_go, oldest = event.id, min(here)
+            old = [p for p in self.prompts() if p.id < oldest]
+            first = next((p for p in old if p.context), None)
+            gone = {p.id for p in old[:-PROMPTS_KEPT] if p is not first}
+            known = (e for e in self._history if e.id >= oldest or is_pinned(e) or isinstance(e, PromptAdded))
+            self._history = [e for e in known if e.id not in gone]
         return replace(event, keep_from=kept[0].id if kept else 0)
-
-    def _let_go_before(self, oldest: int) -> None:
-        """Keep of what a summary stands for the newest prompts, the one with what there is to know, and skills."""
-        old = [p for p in self.prompts() if p.id < oldest]
-        first = next((p for p in old if p.context), None)
-        gone = {p.id for p in old[:-PROMPTS_KEPT] if p is not first}
-        self._history = [
-            e
-            for e in self._history
-            if e.id >= oldest or is_pinned(e) or (isinstance(e, PromptAdded) and e.id not in gone)
-        ]
-
-    def _rewind(self, to: int) -> None:
-        is_gone = self._recall is not None and to <= self._let_go
-        past = self._recall() if self._recall and is_gone else self._history
-        self._reset()  # a rewind is a fold of what is left
-        for event in past:
-            if event.id < to:
-                self.apply(event)
 
 
 def fold(events: Iterable[Event], agent: str = "main", recall: Recall | None = None) -> Transcript:

@@ -17,7 +17,13 @@ def clip(text: str, *, keep_in: Path) -> tuple[str, bool]:
     size = len(text.encode("utf-8", "replace"))
     if lines <= MAX_LINES and size <= MAX_BYTES:
         return text, False
-    head, tail = _ends(text)
+    # The first two thirds and the last third of the room, by lines and then by bytes.
+    head = tail = text
+    if lines > MAX_LINES:
+        each = text.split("\n")
+        head, tail = "\n".join(each[: MAX_LINES * 2 // 3]), "\n".join(each[-(MAX_LINES // 3) :])
+    head = cut(head, MAX_BYTES * 2 // 3)
+    tail = tail.encode("utf-8", "replace")[-(MAX_BYTES // 3) :].decode("utf-8", "ignore")
     where = save(text, keep_in)
     said = f"the whole ({lines} lines, {size} bytes) is in {where}, which you may Read" if where else "the rest is lost"
     return f"{head}\n\n[… {lines} lines in all, middle left out: {said} …]\n\n{tail}", True
@@ -42,14 +48,3 @@ def file_name(tool_use_id: str, agent: str = "main") -> str:
 def cut(text: str, max_bytes: int) -> str:
     """At most `max_bytes` of UTF-8, cut on a character boundary."""
     return text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")
-
-
-def _ends(text: str) -> tuple[str, str]:
-    """The first two thirds and the last third of the room, by lines and then by bytes."""
-    lines, head, tail = text.split("\n"), MAX_LINES * 2 // 3, MAX_LINES // 3
-    first = last = text
-    if len(lines) > head + tail:
-        first, last = "\n".join(lines[:head]), "\n".join(lines[-tail:])
-    return cut(first, MAX_BYTES * 2 // 3), last.encode("utf-8", "replace")[-(MAX_BYTES // 3) :].decode(
-        "utf-8", "ignore"
-    )

@@ -48,15 +48,13 @@ class Emitter:
         self._delivering = True
         try:
             while self._pending:
-                self._deliver(self._pending.popleft())
+                event = self._pending.popleft()
+                for sink in (*self._sinks.get("", ()), *self._sinks.get(event.agent, ())):
+                    try:
+                        sink(event)
+                    except Exception as error:  # a broken consumer is dropped, never the turn
+                        self.remove(sink)
+                        self._on_failure(sink, error)
+                        self.publish(Notice(f"An output was dropped: {error}", "warning", "sink.dropped"))
         finally:
             self._delivering = False
-
-    def _deliver(self, event: Event) -> None:
-        for sink in (*self._sinks.get("", ()), *self._sinks.get(event.agent, ())):
-            try:
-                sink(event)
-            except Exception as error:  # a broken consumer is dropped, never the turn
-                self.remove(sink)
-                self._on_failure(sink, error)
-                self.publish(Notice(f"An output was dropped: {error}", level="warning", code="sink.dropped"))

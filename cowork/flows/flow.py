@@ -162,14 +162,8 @@ def run_in(session: Session) -> RunTask:
     """Run tasks as children of the flow's own session, in this process."""
 
     async def run(task: FlowTask) -> ToolRecord:
-        return await session.task_record(
-            task.agent,
-            task.prompt,
-            schema=task.schema,
-            description=task.description or task.key,
-            model=task.model,
-            isolation=task.isolation,
-            check=task.check,
-        )
+        options = TaskOptions(model=task.model, isolation=task.isolation, check=task.check)
+        options["description"] = task.description or task.key
+        return await session.task_record(task.agent, task.prompt, schema=task.schema, **options)
 
     return run

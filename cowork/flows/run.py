@@ -21,7 +21,7 @@ from cowork.api.session import Session
 from cowork.config import load, paths
 from cowork.config.run_options import RunOptions
 from cowork.core import signals
-from cowork.core.blocks import CHARS_A_TOKEN, Json, Usage, add_cost
+from cowork.core.blocks import CHARS_A_TOKEN, Usage, add_cost
 from cowork.core.errors import CoworkError, UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, RunEnded
 from cowork.core.format import duration, money, one_line, plural
@@ -79,11 +79,15 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
     if dry:
         _print_plan(flow, request, ended=value is not None)
     elif request.options.output == "text":
-        _print_end(value, flow, display)
+        if value is not None:
+            print(value if isinstance(value, str) else json.dumps(value, indent=2))
+        facts = [plural(journal.done, "task"), f"{flow.reused} from before" if flow.reused else ""]
+        facts += [money(flow.cost), duration(display.seconds), f"flow {journal.id}"]
+        print(" · ".join(filter(None, facts)), file=sys.stderr)
     else:
-        facts = {"id": journal.id, "result": value, "tasks": journal.done, "reused": flow.reused}
-        facts |= {"cost_usd": journal.cost_usd, "duration_ms": round(display.seconds * 1000)}
-        print(ascii_json({"type": "flow", **facts}))
+        known = {"id": journal.id, "result": value, "tasks": journal.done, "reused": flow.reused}
+        known |= {"cost_usd": journal.cost_usd, "duration_ms": round(display.seconds * 1000)}
+        print(ascii_json({"type": "flow", **known}))
     return 0
 
 
@@ -109,12 +113,12 @@ async def run_flow(
     request: FlowRequest, journal: FlowJournal, call: Main, *, ask: Ask | None, sinks: Sequence[Emit], dry: bool = False
 ) -> tuple[Any, Flow]:
     """Run a flow, or go on with one whose journal has a beginning. Raises what its `main` raises."""
-    begins, options = not journal.begun, request.options
+    begins, options, default = not journal.begun, request.options, RunOptions()
     if begins:
         file = flow_file(request.file)
+        kept = {name: value for name in _KEPT if (value := getattr(options, name)) != getattr(default, name)}
         journal.add("flow", file=request.file if file.parent == SHIPPED else str(file), args=list(request.args),
-                    options=_options_to_keep(options), on=request.on, jobs=request.jobs,
-                    cwd=str(options.cwd or paths.here()))  # fmt: skip
+                    options=kept, on=request.on, jobs=request.jobs, cwd=str(options.cwd or paths.here()))  # fmt: skip
     try:
         async with Session.of(_within_budget(request, journal), request.environ, ask, sinks) as session:
             if not dry:
@@ -248,13 +252,6 @@ def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
     return replace(options, settings={"agent.subagent.max_concurrent": min(50, request.jobs), **options.settings})
 
 
-def _options_to_keep(options: RunOptions) -> Json:
-    """Options that a resumed flow keeps, as JSON."""
-    default = RunOptions()
-    kept = {name: value for name in _KEPT if (value := getattr(options, name)) != getattr(default, name)}
-    return {name: str(value) if isinstance(value, Path) else value for name, value in kept.items()}
-
-
 class FlowDisplay:
     """What a person sees while tasks run: a live tree on a terminal, else a line a task; all on stderr."""
 
@@ -294,14 +291,6 @@ class FlowDisplay:
     async def _ask(self, question: Any) -> Any:
         self.close()
         return await self._prompt(question)
-
-
-def _print_end(value: Any, flow: Flow, display: FlowDisplay) -> None:
-    if value is not None:
-        print(value if isinstance(value, str) else json.dumps(value, indent=2))
-    facts = [plural(flow.journal.done, "task"), f"{flow.reused} from before" if flow.reused else ""]
-    facts += [money(flow.cost), duration(display.seconds), f"flow {flow.journal.id}"]
-    print(" · ".join(filter(None, facts)), file=sys.stderr)
 
 
 def _print_plan(flow: Flow, request: FlowRequest, *, ended: bool) -> None:

@@ -137,15 +137,15 @@ async def unless_stopped(work: Awaitable[T]) -> T:
         raise ServerGone("was stopped") from None
 
 
-def decode(raw: bytes | str) -> Json:
+def decode(raw: bytes) -> Json:
     """A message from its bytes; McpError when it is none."""
     try:
         return json_rpc.decode(raw)
     except RpcError as problem:
         if problem.code != json_rpc.PARSE_ERROR:
             raise McpError("sent JSON that is not a message") from problem
-        shown = raw[:60].decode("utf-8", "replace") if isinstance(raw, bytes) else raw[:60]
-        raise McpError(f"sent something that is not JSON: {visible_line(shown)}") from problem
+        shown = visible_line(raw[:60].decode("utf-8", "replace"))
+        raise McpError(f"sent something that is not JSON: {shown}") from problem
 
 
 def refusal_of(error: RpcError) -> McpError:

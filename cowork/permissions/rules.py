@@ -22,14 +22,14 @@ from cowork.core.workspace import Workspace, load_json, start_of
 from cowork.private_files import write_private
 
 BEYOND = ("Network", "Outside")  # not tools: commands that may have the network, or run outside the sandbox
-COMMAND = "Bash"  # speaks of shell commands, whichever tool runs them
+_OF_COMMANDS = ("Bash", *BEYOND)  # speak of shell commands, whichever tool runs them
 _FAMILIES: dict[str, tuple[Family, ...]] = {  # words of rules that speak of every tool of a family
     "Read": ("read", "search"),
     "Edit": ("write",),
     "Task": ("delegate",),
     "Agent": ("delegate",),
 }
-_WORDS = {word.casefold(): word for word in (*_FAMILIES, COMMAND, *BEYOND)}
+_WORDS = {word.casefold(): word for word in (*_FAMILIES, *_OF_COMMANDS)}
 _NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 _RULE = re.compile(rf"\s*({_NAME}|mcp__[A-Za-z0-9_-]*\*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _BETWEEN = re.compile(rf"(?<=\)),\s*(?={_NAME}\()")
@@ -72,10 +72,11 @@ def parse(text: str) -> Rule:
     pattern = pattern.strip()
     if not pattern:
         raise UserError(f"{text!r} has an empty pattern.", _EXAMPLES)
-    words = words_of(pattern)[0] if tool == COMMAND or tool in BEYOND else (pattern,)
-    if not words:
-        raise UserError(f"{text!r} {'names no command' if words == () else 'has quotes that do not match'}.", _EXAMPLES)
-    if tool == COMMAND or tool in BEYOND:
+    if tool in _OF_COMMANDS:
+        words = words_of(pattern)[0]
+        if not words:
+            why = "names no command" if words == () else "has quotes that do not match"
+            raise UserError(f"{text!r} {why}.", _EXAMPLES)
         if any(re.search(r"[*?]", word) for word in words):
             raise UserError(f"{text!r} has a * inside.", "A command rule is exact, or a prefix that ends in :* .")
         if any(word in ("&&", "||", ";", "|", "&") for word in words):
@@ -238,7 +239,7 @@ class RuleBook:
         rules = parse_all(text) if text else []
         self.granted += [(agent, one) for one in rules if (agent, one) not in self.granted]
         for rule in rules:
-            words = words_of(rule.pattern)[0] if rule.tool == COMMAND or rule.tool in BEYOND else None
+            words = words_of(rule.pattern)[0] if rule.tool in _OF_COMMANDS else None
             if words and (file := in_workspace(words[0], self.workspace.root, self.workspace.writable)):
                 self._programs[str(file)] = _content(file)
         if forever and rules:

@@ -69,15 +69,16 @@ class WatchServer:
     async def _route(
         self, method: str, url: SplitResult, headers: Mapping[str, str], writer: asyncio.StreamWriter
     ) -> None:
+        kept_as = f"cowork_{self.port}"  # browsers do not keep the cookies of two ports apart
         pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
-        cookie = next((value for name, _, value in pairs if name == self._cookie_name), "")
+        cookie = next((value for name, _, value in pairs if name == kept_as), "")
         if method != "GET":
             await _say(writer, HTTPStatus.METHOD_NOT_ALLOWED, "Allow: GET\r\n")
         elif not self._is_from_here(headers):
             await _say(writer, HTTPStatus.FORBIDDEN)
         elif url.path == "/" and self._accepts(parse_qs(url.query).get("token", [""])[0]):
-            kept = f"Set-Cookie: {self._cookie_name}={self._cookie}; HttpOnly; SameSite=Strict; Path=/\r\n"
-            await _say(writer, HTTPStatus.SEE_OTHER, f"Location: /\r\n{kept}")
+            cookie = f"Set-Cookie: {kept_as}={self._cookie}; HttpOnly; SameSite=Strict; Path=/\r\n"
+            await _say(writer, HTTPStatus.SEE_OTHER, f"Location: /\r\n{cookie}")
         elif not secrets.compare_digest(cookie.encode(), self._cookie.encode()):
             await _say(writer, HTTPStatus.FORBIDDEN)
         elif url.path == "/":
@@ -90,10 +91,6 @@ class WatchServer:
             await _say(writer, HTTPStatus.SERVICE_UNAVAILABLE)
         else:
             await self._stream(headers.get("last-event-id", ""), writer)
-
-    @property
-    def _cookie_name(self) -> str:
-        return f"cowork_{self.port}"  # browsers do not keep the cookies of two ports apart
 
     def _is_from_here(self, headers: Mapping[str, str]) -> bool:
         hosts = {f"{HOST}:{self.port}", f"localhost:{self.port}"}

@@ -14,8 +14,6 @@ GENERAL_PURPOSE = "general-purpose"
 MAX_TURNS = 50
 _MOST_SAID = 200  # characters about an agent
 SUBAGENT_BYTES = 4_096  # of a result of `subagent`
-
-
 _MISSING, _EMPTY = "Invalid input: missing field `{}`", "{} cannot be empty"
 
 

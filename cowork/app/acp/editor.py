@@ -65,16 +65,14 @@ class EditorFiles(Hooks):
             if not isinstance(text, str):
                 return
             before, self._known[path] = self._known.get(path), hash(_plain(text))
-            if before == self._known[path] or (before is None and self._changed_by_command(path)):
+            changed = path.stat().st_ctime + CLOCK_S
+            by_command = any(began <= changed <= ended + CLOCK_S for began, ended in self._commands.values())
+            if before == self._known[path] or (before is None and by_command):
                 return  # nobody typed since; where it differs from the disk, the editor has yet to read that again
             if _plain(text) != _plain(path.read_bytes().decode()):
                 await self._request("fs/write_text_file", where | {"content": text})
         except (RpcError, OSError, UnicodeDecodeError):
             return  # a file the editor does not know, one that is not there yet, or no text
-
-    def _changed_by_command(self, path: Path) -> bool:
-        changed = path.stat().st_ctime + CLOCK_S
-        return any(began <= changed <= ended + CLOCK_S for began, ended in self._commands.values())
 
 
 def _plain(text: str) -> str:
