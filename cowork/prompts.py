@@ -6,12 +6,12 @@ import functools
 import os
 import re
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cowork.core.front_matter import with_imports
 from cowork.core.git import folders_down_to
-from cowork.core.ports import AgentDef
+from cowork.core.ports import TASK_MARK, AgentDef
 
 KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")
 KNOWLEDGE_BYTES = 32_000
@@ -41,19 +41,15 @@ def system_prompt(agents: Sequence[AgentDef] = ()) -> str:
     for agent in agents:
         models.setdefault("light" if agent.model == "light" else "main", []).append(agent.name)
     rows = "\n".join(f"| {model} | {', '.join(names)} |" for model, names in sorted(models.items()))
-    return f"{text_of('system')}\n\n{_guidance({a.name for a in agents}).replace('{table}', rows)}"
-
-
-def _guidance(names: Container[str]) -> str:
-    """When to delegate, without the lines that send to a type that is not there."""
-    lines = text_of("task_guidance").splitlines()
-    sends = ((line, re.search(r" → ([\w-]+)$", line)) for line in lines)
-    return "\n".join(line for line, to in sends if to is None or to[1] in names)
+    names = {agent.name for agent in agents}  # no line may send to a type that is not there
+    sends = ((line, re.search(r" → ([\w-]+)$", line)) for line in text_of("task_guidance").splitlines())
+    guidance = "\n".join(line for line, to in sends if to is None or to[1] in names)
+    return f"{text_of('system')}\n\n{guidance.replace('{table}', rows)}"
 
 
 def child_prompt(agent: AgentDef, description: str) -> str:
     """A child's whole system prompt, to the byte."""
-    return f"{agent.role}\n\n# Task\n{description}"
+    return f"{agent.role}{TASK_MARK}{description}"
 
 
 def environment(cwd: Path, branch: str = "") -> str:

@@ -231,6 +231,9 @@ def error_record(code: ToolErrorCode, text: str, *, display: Json | None = None,
 AgentOrigin = Literal["shipped", "user", "project"]
 
 
+TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
+
+
 @frozen
 class AgentDef:
     """Who a child is: its role prompt, its tools and its model."""

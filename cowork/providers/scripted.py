@@ -18,14 +18,12 @@ from typing import Any
 from cowork.core.blocks import Block, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage, estimate_tokens
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.later import later
-from cowork.core.ports import Delta, ModelSpec, OnRequest, Reply, Request, Retry
+from cowork.core.ports import TASK_MARK, Delta, ModelSpec, OnRequest, Reply, Request, Retry
 from cowork.providers.prices import price, request_tokens
 from cowork.providers.script import Fault, Script, Turn, agent_key, load_script, parse_script
 
 with later(__name__):
     from cowork.providers.recording.record import map_strings, request_bytes
-
-TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 
 
 def open_scripted(spec: ModelSpec, on_request: OnRequest = None) -> Scripted:
@@ -36,19 +34,21 @@ def open_scripted(spec: ModelSpec, on_request: OnRequest = None) -> Scripted:
     if given is None:
         raise UserError("The scripted model needs a script", "Name a YAML or JSON file: docs/scripts.md.")
     script = load_script(given) if isinstance(given, str) else parse_script(given)
-    script = replace(script, max_output_tokens=script.max_output_tokens or spec.max_output_tokens)
-    return Scripted(
+    script = replace(
         script,
         model=script.model or (spec.model if spec.model != given else ""),
         context_window=script.context_window or spec.context_window,
+        max_output_tokens=script.max_output_tokens or spec.max_output_tokens,
         price=spec.prices or script.price,
-        on_request=on_request,
-        keeps=False,
     )
+    return Scripted(script, on_request=on_request, keeps=False)
 
 
 class Scripted:
-    """Plays a script. With `keeps`, `requests` holds what was asked, in order, for whoever wants to check."""
+    """Plays a script, or a list of turns with the other keys of a script as `head`.
+
+    With `keeps`, `requests` holds what was asked, in order, for whoever wants to check.
+    """
 
     name = "scripted"
 
@@ -57,21 +57,18 @@ class Scripted:
         script: Script | Json | list[Any],
         children: Mapping[str, Any] | None = None,
         *,
-        model: str = "",
-        context_window: int = 0,
-        price: Mapping[str, float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_request: OnRequest = None,
         keeps: bool = True,
+        **head: Any,
     ) -> None:
         if not isinstance(script, Script):
-            head = {"main": script} if isinstance(script, list) else script
-            script = parse_script({**head, "agents": children} if children else head)
+            script = {"main": script} if isinstance(script, list) else script
+            script = parse_script({**script, **({"agents": children} if children else {}), **head})
         self._script = script
-        self.model = model or script.model or "scripted"
-        self.context_window = context_window or script.context_window or 200_000
+        self.model = script.model or "scripted"
+        self.context_window = script.context_window or 200_000
         self.max_output_tokens = script.max_output_tokens or 8_192
-        self.prices = price or script.price
         self.requests: list[Request] = []
         self._keeps = keeps
         self._sleep = sleep
@@ -102,7 +99,7 @@ class Scripted:
         yield reply
 
     def price(self, usage: Usage) -> float | None:
-        return price(self.model, usage, self.prices)
+        return price(self.model, usage, self._script.price)
 
     async def aclose(self) -> None:
         """Nothing to close."""
@@ -164,14 +161,11 @@ class _Player:
     def check(self, turn: Turn, request: Request) -> None:
         """Hold the last message against what the turn expects, and take from it what later turns need."""
         seen = _text_of(request.messages[-1:])
-        where = f"{self.label} turn {self.position}"
-        for wanted in turn.contains:
-            if wanted not in seen:
-                shown = seen if len(seen) <= 200 else f"{seen[:200]}…"
-                raise ProviderError("script", f"{where}: expected {wanted!r} in the last message, got {shown!r}")
-        for unwanted in turn.lacks:
-            if unwanted in seen:
-                raise ProviderError("script", f"{where}: did not expect {unwanted!r} in the last message")
+        shown = seen if len(seen) <= 200 else f"{seen[:200]}…"
+        wrong = [f"expected {text!r} in the last message, got {shown!r}" for text in turn.contains if text not in seen]
+        wrong += [f"did not expect {text!r} in the last message" for text in turn.lacks if text in seen]
+        if wrong:
+            raise ProviderError("script", f"{self.label} turn {self.position}: {wrong[0]}")
         for name, pattern in turn.take.items():
             found = re.search(pattern, seen)
             if not found:

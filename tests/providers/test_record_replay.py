@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
-from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Source, ToolSpec
+from cowork.core.ports import TASK_MARK, Delta, Provider, Reply, Request, Retry, Source, ToolSpec
 from cowork.providers.recording.record import Recorder, RequestDump, item_to_dict, request_to_dict
 from cowork.providers.recording.replay import Replay, difference, item_from_dict, move, settle
 from cowork.providers.retry import Retrying
-from cowork.providers.scripted import TASK_MARK, Scripted
+from cowork.providers.scripted import Scripted
 
 
 def asked(*texts: str, system: str = "sys", **fields: Any) -> Request:

@@ -12,8 +12,8 @@ import pytest
 
 from cowork.core.blocks import Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
-from cowork.core.ports import Delta, ModelSpec, Reply, Request, ToolSpec
-from cowork.providers.scripted import TASK_MARK, Scripted, open_scripted
+from cowork.core.ports import TASK_MARK, Delta, ModelSpec, Reply, Request, ToolSpec
+from cowork.providers.scripted import Scripted, open_scripted
 
 
 def asked(*texts: str, system: str = "sys") -> Request:

@@ -11,13 +11,12 @@ from typing import Any
 
 from cowork.core.blocks import Block, Json, Message, Text, ToolUse, Usage, estimate_tokens
 from cowork.core.format import one_line
-from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
+from cowork.core.ports import TASK_MARK, Delta, ModelSpec, Reply, Request, Retry
 from cowork.providers.offline import commands, listing, locate, plans, project
 from cowork.providers.offline.plans import Call, Memory, Plan, advance
 from cowork.providers.offline.questions import Intent, clean, intents
 from cowork.providers.prices import request_tokens
 
-TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child
 _TYPED = "Your last message must be a single JSON value and nothing else, valid under this JSON Schema:\n"
 _REQUEST = re.compile(r"<(?:latest_)?request>\n(.*?)\n</(?:latest_)?request>", re.DOTALL)
 _COMPACTED = "[The conversation so far, compacted.]"
