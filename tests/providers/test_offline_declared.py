@@ -12,10 +12,9 @@ from cowork.core.blocks import Block, Message, Text, ToolResult, ToolUse
 from cowork.core.errors import ToolError
 from cowork.core.ports import Request, ToolSpec
 from cowork.core.workspace import Workspace
-from cowork.providers.offline.commands import failure_places
 from cowork.providers.offline.model import respond
 from cowork.providers.offline.plans import CallResult
-from cowork.providers.offline.project import Files
+from cowork.providers.offline.project import Files, failure_places
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.files import read as read_tool

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cowork.providers.offline import commands
+from cowork.providers.offline import project
 from cowork.providers.offline.languages import (
     OUTLINE_PATTERN,
     Line,
@@ -166,25 +166,25 @@ Exit code 1."""
     ],
 )
 def test_a_failed_test_is_named_with_its_place(output: str, name: str, at: str) -> None:
-    assert commands.failed_tests(output) == [name]
-    assert at in commands.failure_places(output)
-    said = commands.report("the tests", output, failed=False)
+    assert project.failed_tests(output) == [name]
+    assert at in project.failure_places(output)
+    said = project.report("the tests", output, failed=False)
     assert said.startswith("1 test failed")
     assert f"`{name}`" in said
     assert f"`{at}`" in said
 
 
 def test_a_panic_without_a_message_gives_no_empty_reason() -> None:
-    said = commands.report("cargo test", "panicked at src/a.rs:3:5:\n\ntest foo ... FAILED\n", failed=True)
+    said = project.report("cargo test", "panicked at src/a.rs:3:5:\n\ntest foo ... FAILED\n", failed=True)
     assert "`foo`" in said
     assert "``" not in said
 
 
 def test_a_run_that_cannot_be_read_is_not_called_a_success() -> None:
-    said = commands.report("make test", "make: *** No rule to make target 'test'.\n\nExit code 2.", failed=False)
+    said = project.report("make test", "make: *** No rule to make target 'test'.\n\nExit code 2.", failed=False)
     assert "exit code 2" in said
     assert "pass" not in said
-    assert commands.report("pytest", "3 passed in 0.1s", failed=False) == "All tests pass: 3 passed (`pytest`)."
+    assert project.report("pytest", "3 passed in 0.1s", failed=False) == "All tests pass: 3 passed (`pytest`)."
 
 
 @pytest.mark.parametrize(
@@ -203,14 +203,14 @@ def test_a_run_that_cannot_be_read_is_not_called_a_success() -> None:
     ],
 )
 def test_a_run_of_no_tests_is_never_called_a_pass(output: str, why: str) -> None:
-    said = commands.report("the tests", output, failed=False)
+    said = project.report("the tests", output, failed=False)
     assert said.startswith("No tests ran: ")
     assert why in said.split("\n")[0]
     assert "All tests pass" not in said
 
 
 def test_an_output_that_tells_no_number_is_not_called_a_pass() -> None:
-    said = commands.report("make test", "done", failed=False)
+    said = project.report("make test", "done", failed=False)
     assert "could not read how many tests ran" in said
     assert "All tests pass" not in said
-    assert commands.report("go test", "ok  \texample.org/x\t0.01s", failed=False) == "All tests pass (`go test`)."
+    assert project.report("go test", "ok  \texample.org/x\t0.01s", failed=False) == "All tests pass (`go test`)."

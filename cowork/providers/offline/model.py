@@ -12,7 +12,7 @@ from typing import Any
 from cowork.core.blocks import Block, Json, Message, Text, ToolUse, Usage, estimate_tokens
 from cowork.core.format import one_line
 from cowork.core.ports import TASK_MARK, Delta, ModelSpec, Reply, Request, Retry
-from cowork.providers.offline import commands, listing, locate, plans, project
+from cowork.providers.offline import listing, locate, plans, project
 from cowork.providers.offline.plans import Call, Memory, Plan, advance
 from cowork.providers.offline.questions import Intent, clean, intents
 from cowork.providers.prices import request_tokens
@@ -37,8 +37,8 @@ PLANS: Mapping[str, Callable[[Intent], Plan]] = {
     "search": listing.take_stock,
     "read": listing.read_file,
     "explain": listing.read_file,
-    "changes": commands.history,
-    "tests": commands.run_tests,
+    "changes": project.history,
+    "tests": project.run_tests,
 }
 
 
