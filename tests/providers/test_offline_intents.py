@@ -91,9 +91,10 @@ def test_what_is_to_be_listed_is_understood(text: str, hint: str) -> None:
 
 
 def test_a_method_is_looked_for_in_its_class() -> None:
-    intent = parse("where is the print method of Console?")
-    assert (intent.subject, intent.container) == ("print", "Console")
+    assert parse("where is the print method of Console?").subject == "Console.print"
     assert parse("where is Console.print?").subject == "Console.print"
+    assert parse("where is `style` in `rich.text`?").subject == "rich.text.style"
+    assert parse("where is `style` set from `--no-color`?").subject == "style"
 
 
 def test_of_an_endless_word_only_the_start_is_read() -> None:

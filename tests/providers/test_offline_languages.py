@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 
 import pytest
+from pygments.lexers import get_lexer_by_name
 
 from cowork.providers.offline import project
 from cowork.providers.offline.languages import (
-    OUTLINE_PATTERN,
     Line,
     body,
     definition,
     definition_pattern,
     first_words,
+    outline_pattern,
 )
+from cowork.providers.offline.plans import fence
 
 
 @pytest.mark.parametrize(
@@ -78,9 +80,16 @@ def test_a_use_is_no_definition(path: str, line: str) -> None:
 
 
 def test_an_outline_finds_what_has_no_word_for_it() -> None:
-    assert re.search(OUTLINE_PATTERN, "View.prototype.lookup = function lookup(name) {")
-    assert re.search(OUTLINE_PATTERN, "int main(int argc, char **argv)")
-    assert not re.search(OUTLINE_PATTERN, "x = fetch(url)")
+    assert re.search(outline_pattern(), "View.prototype.lookup = function lookup(name) {")
+    assert re.search(outline_pattern(), "int main(int argc, char **argv)")
+    assert not re.search(outline_pattern(), "x = fetch(url)")
+
+
+@pytest.mark.parametrize(
+    "path", ["a.pyi", "a.h", "b.hpp", "a.mjs", "a.cts", "a.rs", "a.rake", "a.mk", "src/GNUmakefile"]
+)
+def test_code_is_shown_in_a_language_that_has_colours(path: str) -> None:
+    assert get_lexer_by_name(fence("x", path).split("\n")[0].strip("`")).name != "Text only"
 
 
 def test_the_body_of_a_definition_ends_where_it_ends() -> None:

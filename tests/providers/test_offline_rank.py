@@ -86,7 +86,7 @@ def test_the_evidence_names_only_words_that_stand_there() -> None:
     assert best.at.name == "cookies"
     assert set(best.named) == {"cookies", "header"}
     assert "magic" not in best.said
-    assert best.inside == "Headers"
+    assert best.label.endswith("`Headers.cookies`")
 
 
 def test_other_spellings_are_searched_for() -> None:

@@ -10,15 +10,10 @@ from cowork.core.frozen import frozen
 
 _EXTENSIONS = {
     "python": "py pyi pyx pxd",
-    "script": "js jsx ts tsx mjs cjs mts cts vue svelte",
-    "go": "go",
-    "rust": "rs",
     "c": "c h cc cpp cxx hpp hh hxx m mm cu ino",
-    "classes": "java kt kts scala swift cs dart php groovy",
-    "ruby": "rb rake gemspec",
-    "shell": "sh bash zsh fish ksh",
+    "code": "js jsx ts tsx mjs cjs mts cts vue svelte go rs java kt kts scala swift cs dart php groovy rb rake gemspec"
+    " sh bash zsh fish ksh lua ex exs erl hs ml jl r pl pm sql proto graphql gql tf vim el clj lisp scm zig nim",
     "make": "mk",
-    "other": "lua ex exs erl hs ml jl r pl pm sql proto graphql gql tf vim el clj lisp scm zig nim",
     "data": "css scss less toml ini cfg conf yaml yml json env properties",
     "doc": "md rst txt adoc",
 }
@@ -52,19 +47,18 @@ _BEFORE = (
 _AFTER = r"(?:\s+rec|\s+mut|\s*\*)?\s+(?:\([^)]*\)\s*|<[^>]*>\s*)?(?:\w+(?:\.|::))*"
 _LAMBDA = r"(?:async\s*)?(?:function\b|\([^)]*\)\s*(?::[^=]+)?=>|[\w$]+\s*=>)"
 _TYPED = r"(?:[\w:<>*&~\[\],.?#]+\s+)*[*&#]?"  # modifiers and a type before a name
-_CODE = "script go rust c classes ruby shell other"
 
 # (kind, families, pattern): definitions that no word begins. NAME stands for the name.
 _SHAPES = (
-    ("attribute", f"python {_CODE}", r"(?:[\w$]+\.)+(?P<name>NAME)\s*(?::[^=]+)?=(?!=)"),
-    ("method", _CODE, rf"(?P<name>NAME)\s*:\s*{_LAMBDA}"),
-    ("call", _CODE, rf"{_TYPED}(?P<name>NAME)\s*(?:<[^>]*>)?\([^;]*\{{\s*$"),
+    ("attribute", "python code c", r"(?:[\w$]+\.)+(?P<name>NAME)\s*(?::[^=]+)?=(?!=)"),
+    ("method", "code c", rf"(?P<name>NAME)\s*:\s*{_LAMBDA}"),
+    ("call", "code c", rf"{_TYPED}(?P<name>NAME)\s*(?:<[^>]*>)?\([^;]*\{{\s*$"),
     ("function", "c", r"(?<!\s)(?:[A-Za-z_][\w\s*&:<>,~]*?[\s*&:])?(?P<name>NAME)\s*\([^;]*$"),
     ("type", "c", r"(?:typedef\b.*\b|\}\s*)(?P<name>NAME)\s*;"),
-    ("table", "other", r"(?i:create\s+(?:\w+\s+){0,3}?(?:table|view|function|index|trigger)\s+"
+    ("table", "code", r"(?i:create\s+(?:\w+\s+){0,3}?(?:table|view|function|index|trigger)\s+"
                        r"(?:if\s+not\s+exists\s+)?)[\"`\[]?(?:\w+\.)?(?P<name>NAME)\b"),
-    ("field", f"python {_CODE}", r"(?<=\s)[\"']?(?P<name>NAME)[\"']?\s*:\s*[A-Za-z\"'\[{(\d-]"),
-    ("variable", f"python {_CODE} make", _TYPED + r"[$@%]?(?P<name>NAME)(?:\[[^\]]*\])*\s*(?::[^=]+)?"
+    ("field", "python code c", r"(?<=\s)[\"']?(?P<name>NAME)[\"']?\s*:\s*[A-Za-z\"'\[{(\d-]"),
+    ("variable", "python code c make", _TYPED + r"[$@%]?(?P<name>NAME)(?:\[[^\]]*\])*\s*(?::[^=]+)?"
                                                  r"(?:[:?+]?=(?![=>])|<-)"),
     ("target", "make", r"(?P<name>NAME)\s*:"),
     ("section", "data", r"\[+[^\]]*?(?P<name>NAME)[\"']?\]+"),
@@ -111,7 +105,7 @@ def family_of(path: str) -> str:
 def definition(line: Line, name: str = "", *, ignore_case: bool = False) -> Definition | None:
     """The definition a line holds, of `name` or of anything."""
     family, text = family_of(line.path), line.text
-    for kind, pattern in _compile_patterns(family or "other", name, ignore_case):
+    for kind, pattern in _compile_patterns(family or "code", name, ignore_case):
         found = pattern.match(text)
         if not found or (found["name"] in _NO_NAMES and not _WORD_BEFORE.search(text[: found.start("name")])):
             continue
@@ -128,8 +122,8 @@ def definition(line: Line, name: str = "", *, ignore_case: bool = False) -> Defi
 def _compile_patterns(family: str, name: str, ignore_case: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
     wanted = re.escape(name) if name else r"[A-Za-z_$][\w$]*"
     before = r"(?:export\s+)?(?:(?:const|let|var)\s+|(?:[\w$]+\.)+)"
-    rows = [("function", rf"{before}(?P<name>NAME)\s*(?::[^=]+)?=\s*{_LAMBDA}")] if family == "script" else []
-    for kind, text in _WORDS.items() if family in ("python", *_CODE.split()) else ():
+    rows = [("function", rf"{before}(?P<name>NAME)\s*(?::[^=]+)?=\s*{_LAMBDA}")] if family == "code" else []
+    for kind, text in _WORDS.items() if family in ("python", "code", "c") else ():
         if words := [word for word in re.split(" ", text) if family != "python" or word in _IN_PYTHON]:
             rows.append((kind, rf"{_BEFORE}(?:{'|'.join(words)}){_AFTER}(?P<name>NAME)(?![\w$])"))
     rows += [(kind, pattern) for kind, families, pattern in _SHAPES if family in families.split()]
@@ -150,23 +144,15 @@ def definition_pattern(name: str) -> str:
 
 _OUTLINED = [word.strip("!@") for kind, words in _WORDS.items() if kind != "variable" for word in words.split(" ")]
 _LEADING = "|".join(sorted([*_OUTLINED, *_WORDS["variable"].split(), "typedef", "static", "TABLE", "table", "VIEW"]))
-_BEGINS = rf"^\s*(?:[\w()]+\s+){{0,4}}(?:{'|'.join(_OUTLINED)}|impl)\b"
-# For Grep: the lines that begin definitions, with a word for it or without; what it finds is looked at again.
-OUTLINE_PATTERN = "|".join([
-    _BEGINS,
-    r"^\s*(?:export\s+)?(?:(?:const|let|var)\s+)?(?:[\w$]+\.)*[\w$]+\s*[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)",
-    r"^\s*(?:[\w:<>*&~\[\],.?#]+\s+)*[*&#]?[\w$]+\s*\([^;]*\{\s*$",
-    r"^[A-Za-z_][\w\s*&:<>,~]*\([^;]*$",
-])  # fmt: skip
 
 
-def named_pattern(stems: str) -> str:
-    """For Grep: lines that may define a name with one of these stems, with or without a word that says so."""
+def outline_pattern(stems: str = "") -> str:
+    """For Grep: lines that may define a name, or one with such a stem, with or without a word that says so."""
     name = rf"[\w$]*(?:{stems})[\w$]*"
     return (
-        rf"{_BEGINS}[^=;]*?(?:{stems})"
-        rf"|^[\w\s*&.:$#<>,~]*\b{name}\s*(?:[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)|\([^;]*\{{\s*$)"
-        rf"|^[\w\s.]*\b{name}\s*(?::[^=]+)?=[^=]"
+        rf"^\s*(?:[\w()]+\s+){{0,4}}(?:{'|'.join(_OUTLINED)}|impl)\b[^=;]*?(?:{stems})"
+        rf"|^[\w\s*&.:$#<>,~\[\]?]*\b{name}\s*(?:[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)|\([^;]*\{{\s*$)"
+        + (rf"|^[\w\s.]*\b{name}\s*(?::[^=]+)?=[^=]" if stems else r"|^[A-Za-z_][\w\s*&:<>,~]*\([^;]*$")
     )
 
 

@@ -11,7 +11,7 @@ from cowork.providers.offline import languages, plans, words
 from cowork.providers.offline.languages import INNER, Definition, Line, definition, enclosing
 from cowork.providers.offline.plans import Plan, Steps, bullets, call, fence, grep, plural, read
 from cowork.providers.offline.questions import Intent, clean
-from cowork.providers.offline.words import RankedPlace, Term, by_place, either, is_source, is_test, place_weight, terms
+from cowork.providers.offline.words import Place, Term, by_place, either, is_source, is_test, place_weight, terms
 
 _ASIDE = (
     "!test,!tests,!test_*,!*_test.*,!*.test.*,!docs,!doc,!*.md,!*.rst,!*.txt,!*.min.js,!*.lock,!node_modules,!vendor"
@@ -33,13 +33,13 @@ def resolve(path: str) -> Steps[str]:
     return min(candidates, key=lambda p: (-place_weight(p), len(p), p))
 
 
-def split_name(intent: Intent) -> tuple[str, str]:
+def split_name(subject: str) -> tuple[str, str]:
     """(name, what it is part of) of `Class.method`, `mod::name` or a plain name."""
-    name = intent.subject.strip().removesuffix("()").strip("@`'\" ")
-    if not intent.container and re.fullmatch(r"[\w$]+(?:(?:\.|::|#)[\w$]+)+", name):
-        *before, name = re.split(r"\.|::|#", name)
-        return name, before[-1]
-    return name, intent.container
+    name = subject.strip().removesuffix("()").strip("@`'\" ")
+    if not re.fullmatch(r"[\w$]+(?:(?:\.|::|#)[\w$]+)+", name):
+        return name, ""
+    *_, container, name = re.split(r"\.|::|#", name)
+    return name, container
 
 
 def definitions(intent: Intent, name: str, container: str = "") -> Steps[list[Definition]]:
@@ -70,7 +70,7 @@ def _stem(path: str) -> str:
 def _outlines(paths: Iterable[str]) -> Steps[dict[str, list[Definition]]]:
     """What each of some files defines."""
     files = list(dict.fromkeys(paths))[:8]
-    looks = yield [grep(languages.OUTLINE_PATTERN, path=path, head_limit=2000) for path in files]
+    looks = yield [grep(languages.outline_pattern(), path=path, head_limit=2000) for path in files]
     return {
         path: [item for item in map(definition, look.hits) if item and item.kind not in (*INNER, "variable")]
         for path, look in zip(files, looks, strict=True)
@@ -93,7 +93,7 @@ def _find_mentions(intent: Intent, name: str) -> Plan:
 
 def define(intent: Intent) -> Plan:
     """Where a name is defined, and its source where what it does, takes or raises is asked for."""
-    name, container = split_name(intent)
+    name, container = split_name(intent.subject)
     hits = [] if name.startswith("-") else (yield from definitions(intent, name, container))
     if not hits and (intent.kind == "where" or words.looks_like_name(intent.subject)):
         return (yield from _find_mentions(intent, name))
@@ -123,7 +123,7 @@ def describe(intent: Intent) -> Plan:
     asked = terms(intent.subject)
     about_texts = re.search(r"\b(?:tests?|docs?|documentation|readme)\b", intent.subject)
     aside = "" if intent.path or about_texts else _ASIDE
-    places: list[RankedPlace] = []
+    places: list[Place] = []
     # A name that looks like a path, such as .netrc, may be what it is about; tests and texts come last.
     for path, without in dict.fromkeys([(intent.path, aside), ("", aside or _ASIDE), ("", "")]):
         if not places and asked:
@@ -149,14 +149,14 @@ def describe(intent: Intent) -> Plan:
     return "\n".join(rows)
 
 
-def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPlace]]:
+def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[Place]]:
     """Find the files that speak of it, then rank what they define."""
     any_ = either(asked)
     stems = [stem for term in asked for stem in term.stems]
     spelled = ",".join(dict.fromkeys(s for stem in stems for s in (stem, stem.capitalize())))
     texts = rf"{_COMMENT}(?:{any_})" + (rf"|(?:{any_}).*[^\w](?:{any_})" if len(asked) > 1 else "")
     named, said, titled = yield [
-        grep(languages.named_pattern(any_), ignore_case=True, glob=aside, path=path, head_limit=700),
+        grep(languages.outline_pattern(any_), ignore_case=True, glob=aside, path=path, head_limit=700),
         grep(texts, ignore_case=True, glob=aside, path=path, head_limit=700),
         call("Glob", pattern=f"**/*{{{spelled}}}*" if "," in spelled else f"**/*{spelled}*", path=path),
     ]
@@ -164,7 +164,7 @@ def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPl
     best = words.rank_files(asked, lines, [p for p in titled.paths if not aside or is_source(p)])[:6]
     if not best:
         return []
-    files, inside = re.sub(r"[\s*?\[\]{}!]", "?", ",".join(best)), f"{languages.OUTLINE_PATTERN}|{any_}"
+    files, inside = re.sub(r"[\s*?\[\]{}!]", "?", ",".join(best)), f"{languages.outline_pattern()}|{any_}"
     (look,) = yield [grep(inside, ignore_case=True, glob=files, head_limit=1900)]
     by_file: dict[str, list[Line]] = {path: [] for path in best}
     for line in dict.fromkeys([*lines, *look.hits]):
@@ -187,7 +187,7 @@ def uses(intent: Intent) -> Plan:
     for_tests = bool(re.search(r"\btests?\b", intent.text))
     if len(intent.subject.split()) > 1:
         return (yield from describe(intent))
-    name, container = split_name(intent)
+    name, container = split_name(intent.subject)
     before = r"(?:\.|::|->)" if container else r"(?:^|[^\w$])"
     (result,) = yield [grep(rf"{before}{re.escape(name)}(?:[^\w$]|$)", path=intent.path, head_limit=1000)]
     hits = [hit for hit in by_place(result.hits) if is_test(hit.path) or not for_tests]

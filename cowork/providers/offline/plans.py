@@ -15,7 +15,7 @@ from cowork.core import format
 from cowork.core.blocks import Json, Message, Text, ToolResult
 from cowork.core.format import code, one_line
 from cowork.core.frozen import frozen
-from cowork.providers.offline.languages import Line, family_of
+from cowork.providers.offline.languages import SOURCE, Line, family_of
 
 WHAT_I_AM = (
     "I am the built-in offline model: rules and search, no network, no cost. I can say where things are defined and "
@@ -39,7 +39,7 @@ _TOTALS = re.compile(
     r"|^\[Lines \d+-\d+ of (?:more than )?(\d+)",
     re.MULTILINE,
 )
-_FENCES = {"script": "js", "shell": "sh"} | {f: f for f in ("python", "go", "rust", "c", "ruby", "make")}
+_FENCES = {"mjs": "js", "cjs": "js", "svelte": "js", "mts": "ts", "cts": "ts", "rake": "rb", "gemspec": "rb"}
 
 
 @frozen
@@ -170,7 +170,9 @@ def read(path: str, offset: int = 1, limit: int = 2000) -> Call:
 
 def fence(text: str, path: str) -> str:
     """Code in the language of a file."""
-    return format.fence(text, _FENCES.get(family_of(path), ""))
+    family, ending = family_of(path), path.rpartition(".")[2]
+    language = family if family in SOURCE else ""
+    return format.fence(text, _FENCES.get(ending, ending) if family == "code" else language)
 
 
 def bullets(rows: Sequence[str], most: int = 40, total: int = 0) -> str:

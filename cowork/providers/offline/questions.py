@@ -20,10 +20,9 @@ class Intent:
     """What somebody wants, with the words it is about."""
 
     kind: str
-    subject: str = ""  # a name in code, or a phrase
+    subject: str = ""  # a name in code, perhaps with the class or module it is part of, or a phrase
     path: str = ""  # only there
     hint: str = ""  # what sort of thing: function, class, target, …
-    container: str = ""  # the class or module a name is looked for in
     other: str = ""  # the lines to read
     text: str = ""  # the question as it was asked
 
@@ -62,10 +61,10 @@ def about(rest: str, kind: str = "where") -> Intent:
     if owned := _OWNED.search(core):
         owner, member = owned["owner1"] or owned["owner2"], owned["member1"] or owned["member2"]
         if not words.STOP & {member.lower(), owner.lower()}:
-            return Intent(kind, member, place, hint, owner)
-    if told := words.quotations(rest):
-        container = told[1] if len(told) > 1 and words.looks_like_name(told[1]) else ""
-        return Intent(kind, told[0].removesuffix("()"), place, hint, container)
+            return Intent(kind, f"{owner}.{member}", place, hint)
+    if told := [text.removesuffix("()") for text in words.quotations(rest)]:
+        part = told[0].isidentifier() and len(told) > 1 and words.looks_like_name(told[1]) and told[1][0] != "-"
+        return Intent(kind, f"{told[1]}.{told[0]}" if part else told[0], place, hint)
     content = [w for w in re.findall(r"[\w-]+", core) if w.lower() not in words.STOP | words.KINDS.keys()]
     named = [n for n in words.names(core) if len(content) == 1 or not words.is_acronym(n)]
     if named or len(content) == 1:
@@ -133,7 +132,7 @@ def intents(text: str, before: Intent | None = None) -> list[Intent]:
 def parse(text: str, before: Intent | None = None) -> Intent:
     """What is wanted; `before` is what was asked last, for "it" and "that"."""
     if before and before.subject and not words.names(text) and not words.files(text):
-        name = f"{before.container}.{before.subject}" if before.container else _STATE.sub("", before.subject)
+        name = _STATE.sub("", before.subject)
         shown = f"`{name}`" if words.looks_like_name(name) or text.lower().startswith("how many") else name
         text = _PRONOUN.sub(lambda _: shown, text, count=1)
     asked = clean(text)

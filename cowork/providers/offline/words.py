@@ -230,35 +230,18 @@ def likeliest(found: Iterable[Definition], question: str = "", hint: str = "") -
     return sorted({d.at: d for d in found}.values(), key=score)
 
 
-@frozen
-class RankedPlace:
-    """A definition (or a file) and how well it fits what was asked."""
-
-    at: Definition
-    score: float
-    named: tuple[str, ...] = ()  # terms its name speaks of, with the class and the file it is in
-    said: tuple[str, ...] = ()  # terms its docstring, comments and body speak of
-    inside: str = ""  # the class it is part of
-
-    @property
-    def label(self) -> str:
-        """The place and what is there."""
-        name = f"{self.inside}.{self.at.name}" if self.inside else self.at.name
-        return f"`{self.at.at}`, " + ("the file itself" if self.at.kind == "file" else f"{self.at.kind} `{name}`")
-
-
 def rank_files(asked: Sequence[Term], lines: Iterable[Line], paths: Iterable[str]) -> list[str]:
     """Files, the likeliest first, by their names and the lines a search found in them."""
-    drafts = {path: _Draft(_file(path)) for path in paths if family_of(path)}
+    places = {path: Place(_file(path)) for path in paths if family_of(path)}
     for line in dict.fromkeys(lines):
         if family_of(line.path):
-            drafts.setdefault(line.path, _Draft(_file(line.path))).lines.append(words(line.text))
-    return [place.at.path for place in _judge(asked, list(drafts.values()))]
+            places.setdefault(line.path, Place(_file(line.path))).lines.append(words(line.text))
+    return [place.at.path for place in _rank(asked, list(places.values()))]
 
 
-def rank_places(asked: Sequence[Term], by_file: Mapping[str, Sequence[Line]]) -> list[RankedPlace]:
+def rank_places(asked: Sequence[Term], by_file: Mapping[str, Sequence[Line]]) -> list[Place]:
     """What the files define, the likeliest first; each file as a whole is a place too."""
-    return _judge(asked, [draft for path, lines in by_file.items() for draft in _drafts(path, lines)])
+    return _rank(asked, [place for path, lines in by_file.items() for place in _places(path, lines)])
 
 
 def _file(path: str) -> Definition:
@@ -273,64 +256,71 @@ _ABOVE = re.compile(r"\s*(?:@|#\[|#(?!\s*(?:define|include|if))|//|/\*|\*|--)")
 _KIND = {"variable": -0.05, "file": -0.1, "class": 0.05, "type": 0.03, "module": -0.04}
 
 
-class _Draft:
-    """A definition with the definitions it is in and the words of the lines that belong to it."""
+class Place:
+    """A definition (or a file), with the words of the lines that belong to it, and how well it fits what was asked."""
 
-    def __init__(self, item: Definition, around: Sequence[Definition] = ()) -> None:
-        self.item, self.around = item, around
-        self.own = parts(item.name)
+    def __init__(self, at: Definition, around: Sequence[Definition] = ()) -> None:
+        self.at, self.around = at, around  # the definitions it is in, the outermost first
+        self.own = parts(at.name)
         self.lines: list[list[str]] = []
+        self.score = 0.0
+        self.named: list[str] = []  # terms its name speaks of, with the class and the file it is in
+        self.said: list[str] = []  # terms its docstring, comments and body speak of
 
-    def judge(self, asked: Sequence[Term], worth: Mapping[str, float]) -> RankedPlace:
-        """The place with its score: how much its name, what is around it and its lines speak of the terms."""
-        item = self.item
-        around = [part for d in self.around or [_file(item.path)] for part in parts(d.name)]
-        points, named, said = 0.0, [], []
+    @property
+    def label(self) -> str:
+        """The place and what is there."""
+        name = ".".join(d.name for d in (*self.around[1:][-1:], self.at))
+        return f"`{self.at.at}`, " + ("the file itself" if self.at.kind == "file" else f"{self.at.kind} `{name}`")
+
+    def judge(self, asked: Sequence[Term], worth: Mapping[str, float]) -> None:
+        """Set the score: how much its name, what is around it and its lines speak of the terms."""
+        around = [part for d in self.around or [_file(self.at.path)] for part in parts(d.name)]
+        points = 0.0
         for term in asked:
             told = sum(term.fits(row) > 0 for row in self.lines)
             heard = 3.2 * term.fits(self.own) + 1.2 * term.fits(around) + 1.5 * told / (told + 1)
             points += worth[term.word] * heard / (heard + 1.4)
             if term.fits([*self.own, *around]):
-                named.append(term.word)
+                self.named.append(term.word)
             elif told:
-                said.append(term.word)
+                self.said.append(term.word)
         whole = sum(worth.values()) or 1.0
         meant = sum(max(term.fits([part]) for term in asked) for part in self.own) / max(len(self.own), 1)
-        score = points / whole + meant * (0.06 + 0.2 * sum(worth[word] for word in named) / whole)
-        score += _KIND.get(item.kind, 0) + place_weight(item.path) / 250
-        score += 0.06 * (asked[-1].fits(self.own[-1:]) >= 0.8)  # “the daemon server” is a server
-        inside = self.around[-1].name if len(self.around) > 1 else ""
-        return RankedPlace(item, score, tuple(named), tuple(said), inside)
+        self.score = points / whole + meant * (0.06 + 0.2 * sum(worth[word] for word in self.named) / whole)
+        self.score += _KIND.get(self.at.kind, 0) + place_weight(self.at.path) / 250
+        self.score += 0.06 * (asked[-1].fits(self.own[-1:]) >= 0.8)  # “the daemon server” is a server
 
 
-def _judge(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[RankedPlace]:
+def _rank(asked: Sequence[Term], places: Sequence[Place]) -> list[Place]:
     """Places by how well they fit; rare words say more than common ones."""
-    said = [{part for row in (draft.own, *draft.lines) for part in row} for draft in drafts]
+    said = [{part for row in (place.own, *place.lines) for part in row} for place in places]
     seen = {term.word: sum(term.fits(parts) > 0 for parts in said) for term in asked}
-    worth = {word: math.log(1 + (len(drafts) + 1) / (number + 0.5)) for word, number in seen.items()}
-    found = [draft.judge(asked, worth) for draft in drafts]
-    return sorted((p for p in found if p.named or p.said), key=lambda p: (-p.score, p.at.path, p.at.number))
+    worth = {word: math.log(1 + (len(places) + 1) / (number + 0.5)) for word, number in seen.items()}
+    for place in places:
+        place.judge(asked, worth)
+    return sorted((p for p in places if p.named or p.said), key=lambda p: (-p.score, p.at.path, p.at.number))
 
 
-def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
+def _places(path: str, lines: Sequence[Line]) -> list[Place]:
     """The definitions of a file, each with the lines in it and the comment above it."""
-    chain = [_Draft(_file(path))]  # the file itself is indented less than any line
-    drafts = list(chain)
+    chain = [Place(_file(path))]  # the file itself is indented less than any line
+    places = list(chain)
     above: list[list[str]] = []
     for line in sorted(lines, key=lambda each: each.number):
         item = languages.definition(line)
         if item and _is_place(item):
-            chain = [draft for draft in chain if draft.item.indent < item.indent]
-            draft = _Draft(item, [outer.item for outer in chain])
-            draft.lines, above = above, []
-            drafts.append(draft)
-            chain += [draft] if item.kind != "variable" else []
+            chain = [outer for outer in chain if outer.at.indent < item.indent]
+            place = Place(item, [outer.at for outer in chain])
+            place.lines, above = above, []
+            places.append(place)
+            chain += [place] if item.kind != "variable" else []
         elif _ABOVE.match(line.text):
             above.append(words(line.text))
         else:  # it belongs to the innermost definition that is indented less
             deep = languages.indent_of(line.text)
-            [draft for draft in chain if draft.item.indent < deep][-1].lines.append(words(line.text))
-    return drafts
+            [outer for outer in chain if outer.at.indent < deep][-1].lines.append(words(line.text))
+    return places
 
 
 def _is_place(item: Definition) -> bool:
