@@ -53,36 +53,40 @@ def parse_head(raw: bytes) -> Head:
 
 def body_of(head: Head) -> Body:
     """The reader for the framing and the content encoding that a head announces."""
-    if head.headers.get("transfer-encoding", "").lower().endswith("chunked"):
-        body: Body = Chunked()
-    elif head.status in (204, 304):
-        body = Body(0)
-    else:
-        lengths = {length.strip() for length in head.headers.get("content-length", "").split(",")}
-        length = lengths.pop()
-        if lengths or (length and not (length.isascii() and length.isdigit())):
-            raise HttpError("the answer has no readable length")
-        body = Body(int(length) if length else None)
     encoding = head.headers.get("content-encoding", "").strip().lower()
-    if encoding in ("", "identity"):
-        return body
-    if encoding not in ("gzip", "x-gzip", "deflate"):
+    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise HttpError(f"the answer is encoded as {encoding}, which was not asked for")
-    return _Packed(body)
+    packed = encoding not in ("", "identity")
+    if head.headers.get("transfer-encoding", "").lower().endswith("chunked"):
+        return Chunked(packed=packed)
+    if head.status in (204, 304):
+        return Body(0)
+    lengths = {length.strip() for length in head.headers.get("content-length", "").split(",")}
+    length = lengths.pop()
+    if lengths or (length and not (length.isascii() and length.isdigit())):
+        raise HttpError("the answer has no readable length")
+    return Body(int(length) if length else None, packed=packed)
 
 
 class Body:
     """Takes what the network gives and hands on what belongs to the body.
 
-    That is a number of bytes told beforehand, else everything until the connection closes.
+    That is a number of bytes told beforehand, else everything until the connection closes. It may be `packed` in gzip
+    or deflate, although `identity` was asked for.
     """
 
-    def __init__(self, size: int | None = None) -> None:
+    def __init__(self, size: int | None = None, *, packed: bool = False) -> None:
         self._left = size  # bytes still to come, where that is known
         self.done = size == 0
+        self._packed = packed
+        self._unpacker: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Take in what came; gives what of it is body."""
+        piece = self._take(data)
+        return self._unpack(piece) if self._packed and piece else piece
+
+    def _take(self, data: bytes) -> bytes:
         if self._left is None:
             return data
         piece = data[: self._left]
@@ -95,17 +99,29 @@ class Body:
         if self._left is not None and not self.done:
             raise HttpError("the connection was closed in the middle of the answer")
 
+    def _unpack(self, data: bytes) -> bytes:
+        if self._unpacker is None:
+            # gzip and zlib start like this; "deflate" is often sent without the zlib wrapper it should have.
+            self._unpacker = zlib.decompressobj(47 if data[0] == 0x1F or data[0] & 15 == 8 else -15)
+        try:
+            out = self._unpacker.decompress(data, _MOST_UNPACKED)
+        except zlib.error:
+            raise HttpError("the compressed answer is damaged") from None
+        if self._unpacker.unconsumed_tail:
+            raise HttpError("the compressed answer grows without bounds")
+        return out
+
 
 class Chunked(Body):
     """Pieces, each after a line with its size, up to one of size 0 and its trailers."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, packed: bool = False) -> None:
+        super().__init__(packed=packed)
         self._left = 0  # of the current piece
         self._buffer = b""
         self._expects: Literal["size", "end of piece", "trailer"] = "size"
 
-    def feed(self, data: bytes) -> bytes:
+    def _take(self, data: bytes) -> bytes:
         data = self._buffer + data if self._buffer else data
         out: list[bytes] = []
         at = 0
@@ -139,31 +155,3 @@ class Chunked(Body):
                 raise HttpError("a piece of the answer has no readable size")
             self._left = int(size, 16)
             self._expects = "end of piece" if self._left else "trailer"
-
-
-class _Packed(Body):
-    """A body in gzip or deflate, sent that way although `identity` was asked for."""
-
-    def __init__(self, framing: Body) -> None:
-        self._framing = framing
-        self.done = framing.done
-        self._unpack: zlib._Decompress | None = None
-
-    def feed(self, data: bytes) -> bytes:
-        data = self._framing.feed(data)
-        self.done = self._framing.done
-        if not data:
-            return b""
-        if self._unpack is None:
-            # gzip and zlib start like this; "deflate" is often sent without the zlib wrapper it should have.
-            self._unpack = zlib.decompressobj(47 if data[0] == 0x1F or data[0] & 15 == 8 else -15)
-        try:
-            out = self._unpack.decompress(data, _MOST_UNPACKED)
-        except zlib.error:
-            raise HttpError("the compressed answer is damaged") from None
-        if self._unpack.unconsumed_tail:
-            raise HttpError("the compressed answer grows without bounds")
-        return out
-
-    def end(self) -> None:
-        self._framing.end()

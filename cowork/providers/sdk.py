@@ -20,7 +20,6 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec
 from cowork.http.client import CONNECT_TIMEOUT, Proxy
 from cowork.http.errors import broken_stream, connection_error, one_line, proxy_refusal
-from cowork.http.sse import SseParser
 from cowork.providers.errors import event_error, http_error
 
 _CLIENTS: dict[tuple[str, str], str] = {
@@ -61,15 +60,15 @@ class SdkTransport:
             self.host = str(self._client.base_url.host)
         self._create = attrgetter(_RESOURCES[spec.provider])(self._client)
 
-    async def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
+    async def post(self, body: bytes) -> AsyncGenerator[bytes, None]:
         fields: Json = json.loads(body)
         began = False
         try:
             reads = self._events(fields) if self._kind in _BINARY else self._bytes(fields)
             async with contextlib.aclosing(reads):
-                async for payloads in reads:
+                async for data in reads:
                     began = True
-                    yield payloads
+                    yield data
         except self._module.APIStatusError as error:
             raise self._refusal(error) from error
         except (httpx2.HTTPError, self._module.APIError, OSError) as error:
@@ -83,21 +82,17 @@ class SdkTransport:
                 raise
             raise ProviderError("auth", one_line(f"No credentials for {self.host}: {error}")) from error
 
-    async def _bytes(self, fields: Json) -> AsyncGenerator[list[bytes], None]:
-        parser = SseParser(self.host)
+    async def _bytes(self, fields: Json) -> AsyncGenerator[bytes, None]:
         async with self._create.with_streaming_response.create(**fields) as response:
-            yield []  # the answer has begun: from here on a lost connection is a broken stream
-            async for chunk in response.iter_bytes():
-                if payloads := parser.feed(chunk):
-                    yield payloads
-        if payloads := parser.close():
-            yield payloads
+            yield b""  # the answer has begun: from here on a lost connection is a broken stream
+            async for data in response.iter_bytes():
+                yield data
 
-    async def _events(self, fields: Json) -> AsyncGenerator[list[bytes], None]:
+    async def _events(self, fields: Json) -> AsyncGenerator[bytes, None]:
         stream = await self._create.create(**fields)
         async with stream:
             async for event in stream:
-                yield [event.to_json(indent=None).encode()]
+                yield b"data: %s\n\n" % event.to_json(indent=None).encode()
 
     def _refusal(self, error: Any) -> ProviderError:
         status = error.response.status_code

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, OnRequest, Reply, Request, Used
@@ -30,11 +30,11 @@ _GRACE = 0.2  # seconds a finished stream may take to close, so that its connect
 
 
 class Transport(Protocol):
-    """POSTs a body and gives the data payloads of the answer, a list for each read, or raises ProviderError."""
+    """POSTs a body and gives the answer as a stream of events, read by read, or raises ProviderError."""
 
     @property
     def host(self) -> str: ...
-    def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]: ...
+    def post(self, body: bytes) -> AsyncGenerator[bytes, None]: ...
     async def aclose(self) -> None: ...
 
 
@@ -52,7 +52,7 @@ class DirectTransport:
         self._headers = {"content-type": "application/json", "accept": "text/event-stream", **headers}
         self.aclose = client.aclose
 
-    async def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
+    async def post(self, body: bytes) -> AsyncGenerator[bytes, None]:
         response: Response | None = None
         try:
             response = await self._client.send("POST", self._headers, body)
@@ -61,12 +61,8 @@ class DirectTransport:
             if response.status != 200:
                 start = await response.start_of(_LONGEST_ERROR)
                 raise http_error(response.status, response.headers, start, host=self.host, secret=self._secret)
-            parser = SseParser(self.host)
             while data := await response.read():
-                if payloads := parser.feed(data):
-                    yield payloads
-            if payloads := parser.close():
-                yield payloads
+                yield data
         except NETWORK_ERRORS as error:
             if response is None:
                 raise connection_error(error, host=self.host, secret=self._secret) from error
@@ -118,26 +114,25 @@ class WireProvider:
             self._on_request(body)
         reads = self._transport.post(body)
         try:
-            with IdleWatch(self._idle_timeout) as watch:
-                beats, told = 0, decoder.usage
-                while not decoder.done:
-                    payloads = await watch.wait(anext(reads, None))
-                    if payloads is None:
-                        return
-                    deltas = decoder.feed(payloads)
-                    if decoder.beats != beats:
-                        beats = decoder.beats
-                        watch.touch(_AFTERWORD if decoder.settled else None)
-                    if decoder.usage is not told:
-                        told = decoder.usage
-                        yield Used(told)
-                    for delta in deltas:
-                        yield delta
+            watch, parser = IdleWatch(self._idle_timeout), SseParser(self._transport.host)
+            beats, told, more = 0, decoder.usage, True
+            while more and not decoder.done:
+                data = await watch.wait(anext(reads, None))
+                more = data is not None
+                deltas = decoder.feed(parser.close() if data is None else parser.feed(data))
+                if decoder.beats != beats:
+                    beats = decoder.beats
+                    watch.touch(_AFTERWORD if decoder.settled else None)
+                if decoder.usage is not told:
+                    told = decoder.usage
+                    yield Used(told)
+                for delta in deltas:
+                    yield delta
             with contextlib.suppress(TimeoutError, ProviderError):
                 async with asyncio.timeout(_GRACE):
                     async for _ in reads:
                         pass
-        except Silence:
+        except TimeoutError:
             if not decoder.settled:
                 seconds = f"{self._idle_timeout:g} s"
                 raise ProviderError("stalled", f"{self._transport.host} sent no data for {seconds}") from None
@@ -149,64 +144,35 @@ class WireProvider:
             await reads.aclose()
 
 
-class Silence(Exception):
-    """The limit passed without data."""
-
-
 class IdleWatch:
-    """One timer for a whole stream, so that a read costs next to nothing.
+    """Ends a wait for data that takes longer than a limit.
 
-    `touch()` says that data came. Only a wait can be ended: while the consumer is busy with what it got, no time
-    counts against the service. Nor does time in which we could not run, a suspended laptop or ^Z: whatever came
-    meanwhile is taken in before the wait is given up.
+    `touch()` says that data came. Only waits count: while the consumer is busy with what it got, no time goes against
+    the service. Nor does time in which we could not run, a suspended laptop or ^Z: whatever came meanwhile is taken in
+    before the wait is given up.
     """
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + limit
-        self._timer = self._loop.call_at(self._deadline, self._check)
-        self._waiting: asyncio.Task[object] | None = None
-        self._overdue = False
-        self._cancelling: int | None = None  # how often the task was cancelled before we did it
+        self.touch()
 
     def touch(self, limit: float | None = None) -> None:
         """Data came; `limit` is how long to wait for more, if not as long as ever."""
-        self._deadline = self._loop.time() + (self._limit if limit is None else min(limit, self._limit))
-        self._overdue = False
-        if limit is not None:
-            self._timer.cancel()
-            self._timer = self._loop.call_at(self._deadline, self._check)
+        self._left = self._limit if limit is None else min(limit, self._limit)
+        self._end: float | None = None  # of the mercy, once the limit has passed
 
     async def wait(self, what: Awaitable[T]) -> T:
-        """The result of `what`, or Silence when the limit passes first."""
-        task = self._waiting = asyncio.current_task()
-        try:
-            return await what
-        except asyncio.CancelledError:
-            # As asyncio.timeout does: only our own cancellation becomes Silence, never one from outside.
-            if self._cancelling is not None and task is not None and task.uncancel() <= self._cancelling:
-                raise Silence from None
-            raise
-        finally:
-            self._waiting = None
+        """The result of `what`, or a TimeoutError when the limit passes first."""
+        began = self._loop.time()
+        async with asyncio.timeout(None) as timer:
+            limit = self._loop.call_later(self._left, self._show_mercy, timer)
+            try:
+                return await what
+            finally:
+                limit.cancel()
+                self._left -= self._loop.time() - began
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._timer.cancel()
-
-    def _check(self) -> None:
-        now = self._loop.time()
-        if now >= self._deadline and self._waiting is None:
-            self.touch()
-        again = self._deadline
-        if now >= self._deadline and self._waiting is not None:
-            if self._overdue:
-                self._cancelling = self._waiting.cancelling()
-                self._waiting.cancel()
-                return
-            self._overdue = True
-            again = now + min(self._limit / 10, _MERCY)
-        self._timer = self._loop.call_at(again, self._check)
+    def _show_mercy(self, timer: asyncio.Timeout) -> None:
+        self._end = self._end or self._loop.time() + min(self._limit / 10, _MERCY)
+        timer.reschedule(self._end)

@@ -301,3 +301,22 @@ def test_usage_counts_are_totals_of_which_the_last_is_true() -> None:
     decoder.feed([json.dumps({"type": "message_start", "message": {"usage": usage}}).encode()])
     decoder.feed([b'{"type":"message_delta","delta":{},"usage":{"output_tokens":20,"input_tokens":12}}'])
     assert decoder.usage == Usage(12, 20, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("refused", "sent"),
+    [
+        ("adaptive thinking is not supported on this model", {"thinking": {"type": "enabled", "budget_tokens": 4000}}),
+        (
+            "output_config.effort is not supported on this model",
+            {"thinking": {"type": "adaptive", "display": "summarized"}},
+        ),
+        ("thinking is not supported on this model", {}),
+    ],
+)
+def test_a_refusal_teaches_how_the_model_thinks_once(refused: str, sent: dict[str, Any]) -> None:
+    codec = AnthropicCodec(ModelSpec("anthropic", "claude-opus-5", thinking="low"), "h")
+    error = ProviderError("bad_request", refused)
+    assert (codec.adapt(error), codec.adapt(error)) == (True, False)
+    body = json.loads(codec.encode(asking()))
+    assert {name: body[name] for name in ("thinking", "output_config") if name in body} == sent

@@ -12,7 +12,6 @@ import pytest
 
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Reply
-from cowork.http.sse import SseParser
 from cowork.providers.codecs.anthropic import AnthropicCodec
 from cowork.providers.codecs.openai_chat import ChatCodec
 from cowork.providers.codecs.openai_responses import OpenAICodec
@@ -34,11 +33,9 @@ class Bytes:
     def __init__(self, body: bytes) -> None:
         self._body = body
 
-    async def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
-        parser = SseParser()
+    async def post(self, body: bytes) -> AsyncGenerator[bytes, None]:
         for i in range(0, len(self._body), 50):
-            yield parser.feed(self._body[i : i + 50])
-        yield parser.close()
+            yield self._body[i : i + 50]
 
     async def aclose(self) -> None:
         pass
@@ -130,8 +127,8 @@ async def test_a_server_that_never_closes_after_its_stop_event_is_not_waited_for
     body = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
 
     class Open(Bytes):
-        async def post(self, sent: bytes) -> AsyncGenerator[list[bytes], None]:
-            yield SseParser().feed(body)
+        async def post(self, sent: bytes) -> AsyncGenerator[bytes, None]:
+            yield body
             await asyncio.Event().wait()
 
     spec = ModelSpec("openai-chat", "m")

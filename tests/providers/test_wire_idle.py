@@ -12,7 +12,7 @@ from cowork.core.blocks import Json, Message, Text
 from cowork.core.ports import ModelSpec
 from cowork.providers.codecs.base import assemble, dump
 from cowork.providers.codecs.openai_chat import ChatCodec
-from cowork.providers.wire import IdleWatch, Silence
+from cowork.providers.wire import IdleWatch
 from tests.fakes.clock import Clock
 
 
@@ -23,45 +23,45 @@ async def silence(clock: Clock, seconds: float) -> None:
 
 
 async def test_a_wait_without_data_ends_in_silence() -> None:
-    with IdleWatch(0.05) as watch, pytest.raises(Silence):
-        await watch.wait(asyncio.Event().wait())
+    with pytest.raises(TimeoutError):
+        await IdleWatch(0.05).wait(asyncio.Event().wait())
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
 
 
 async def test_a_wait_that_ends_in_time_gives_its_result() -> None:
-    with IdleWatch(20) as watch:
-        assert await watch.wait(asyncio.sleep(0, "result")) == "result"
+    assert await IdleWatch(20).wait(asyncio.sleep(0, "result")) == "result"
 
 
 async def test_data_gives_more_time() -> None:
     clock = Clock()
-    with IdleWatch(100) as watch:
-        for _ in range(4):
-            await watch.wait(clock.passes(90))
-            watch.touch()
-        with pytest.raises(Silence):
-            await watch.wait(silence(clock, 120))
+    watch = IdleWatch(100)
+    for _ in range(4):
+        await watch.wait(clock.passes(90))
+        watch.touch()
+    with pytest.raises(TimeoutError):
+        await watch.wait(silence(clock, 120))
 
 
 async def test_without_data_the_time_adds_up() -> None:
     clock = Clock()
-    with IdleWatch(100) as watch:
-        await watch.wait(clock.passes(90))
-        with pytest.raises(Silence):
-            await watch.wait(silence(clock, 20))
+    watch = IdleWatch(100)
+    await watch.wait(clock.passes(90))
+    with pytest.raises(TimeoutError):
+        await watch.wait(silence(clock, 20))
 
 
 async def test_what_came_while_nobody_could_run_is_no_silence() -> None:
     clock = Clock()
     near, far = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=near)
-    with far, IdleWatch(100) as watch:
+    with far:
+        watch = IdleWatch(100)
         asyncio.get_running_loop().call_soon(lambda: (far.send(b"data"), clock.forward(5_000)))
         assert await watch.wait(reader.read(4)) == b"data"
         watch.touch()
-        with pytest.raises(Silence):
+        with pytest.raises(TimeoutError):
             await watch.wait(silence(clock, 120))
     writer.close()
     await writer.wait_closed()
@@ -69,25 +69,25 @@ async def test_what_came_while_nobody_could_run_is_no_silence() -> None:
 
 async def test_a_consumer_that_takes_its_time_is_no_silence() -> None:
     clock = Clock()
-    with IdleWatch(100) as watch:
-        await clock.passes(150)
-        assert await watch.wait(asyncio.sleep(0, "result")) == "result"
+    watch = IdleWatch(100)
+    await clock.passes(150)
+    assert await watch.wait(asyncio.sleep(0, "result")) == "result"
 
 
 async def test_a_shorter_limit_can_be_set_for_what_may_follow() -> None:
-    with IdleWatch(1000) as watch:
-        watch.touch(0.05)
-        with pytest.raises(Silence):
-            await watch.wait(asyncio.Event().wait())
+    watch = IdleWatch(1000)
+    watch.touch(0.05)
+    with pytest.raises(TimeoutError):
+        await watch.wait(asyncio.Event().wait())
 
 
 async def test_a_cancellation_from_outside_stays_one() -> None:
     entered = asyncio.Event()
 
     async def listen() -> None:
-        with IdleWatch(1000) as watch:
-            entered.set()
-            await watch.wait(asyncio.Event().wait())
+        watch = IdleWatch(1000)
+        entered.set()
+        await watch.wait(asyncio.Event().wait())
 
     task = asyncio.create_task(listen())
     await entered.wait()
@@ -99,15 +99,24 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 
 async def test_both_at_once_is_a_cancellation() -> None:
     async def listen() -> None:
-        with IdleWatch(1000) as watch:
-            loop = asyncio.get_running_loop()
-            task = asyncio.current_task()
-            assert task is not None
-            loop.call_soon(lambda: (watch.touch(0.0), watch._check(), task.cancel()))
-            await watch.wait(asyncio.Event().wait())
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            await asyncio.Event().wait()
+        finally:
+            task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.create_task(listen())
+        await asyncio.create_task(IdleWatch(0.05).wait(listen()))
+
+
+async def test_keep_alives_do_not_prolong_the_mercy() -> None:
+    clock = Clock()
+    watch = IdleWatch(100)
+    for _ in range(2):
+        await watch.wait(clock.passes(60))
+    with pytest.raises(TimeoutError):
+        await watch.wait(clock.passes(60))
 
 
 class LetterCodec(ChatCodec):

@@ -24,6 +24,14 @@ _BUDGETS = {"low": 4_000, "medium": 12_000, "high": 31_999}
 _LEAST_BUDGET = 1_024
 _ROOM_TO_ANSWER = 4_096
 _call_id = partial(base.fit_id, r"[a-zA-Z0-9_-]{1,128}", "toolu_")
+# what a refusal names, and how the model is told to think from then on
+_LEARNED: dict[str, ThinkingStyle | None] = {
+    "thinking.type.disabled": "always",
+    "thinking.type.enabled": "adaptive",
+    "adaptive": "budget",
+    "effort": None,  # as before, but without one
+    "thinking": "none",
+}
 _SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
 # kind -> what it adds to, and the field that holds it
 _DELTAS: dict[str, tuple[base.Kind, str]] = {
@@ -155,17 +163,10 @@ class AnthropicCodec(Codec):
         """Models differ in how they may be told to think; a refusal names the way."""
         if error.kind != "bad_request" or "support" not in error.message:
             return False
-        said, before = error.message, (self._style, self._effort)
-        if "thinking.type.disabled" in said:
-            self._style = "always"
-        elif "thinking.type.enabled" in said:
-            self._style = "adaptive"
-        elif "adaptive" in said:
-            self._style = "budget"
-        elif "effort" in said:
-            self._effort = False
-        elif "thinking" in said:
-            self._style = "none"
+        before = (self._style, self._effort)
+        named = next((word for word in _LEARNED if word in error.message), "")
+        self._style = _LEARNED.get(named) or self._style
+        self._effort = self._effort and named != "effort"
         return (self._style, self._effort) != before
 
     def _tail(self, request: Request) -> Json:

@@ -151,7 +151,9 @@ class OpenAICodec(Codec):
 
     def _items(self, message: Message, recalls: bool) -> list[Json]:
         if message.role == "user":
-            return _user_items(message)
+            said = [b for b in message.content if isinstance(b, Image) or (isinstance(b, Text) and b.text.strip())]
+            prompt = {"type": "message", "role": "user", "content": [_part(block) for block in said]}
+            return [*map(_output, message.results), *([prompt] if said else [])]
         items: list[Json] = []
         waiting: list[Json] = []  # reasoning is only taken together with what it led to
         for block in message.content:
@@ -171,12 +173,6 @@ class OpenAICodec(Codec):
             items += [*waiting, item]
             waiting = []
         return items
-
-
-def _user_items(message: Message) -> list[Json]:
-    items = [_output(result) for result in message.results]
-    parts = [_part(b) for b in message.content if isinstance(b, Image) or (isinstance(b, Text) and b.text.strip())]
-    return [*items, {"type": "message", "role": "user", "content": parts}] if parts else items
 
 
 def _output(result: ToolResult) -> Json:
