@@ -11,10 +11,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.run import COWORK, line, until_request
-from cowork.app.mcp.processes import start_server
+from cowork.app.mcp.processes import StdioChannel
 from cowork.mcp.client import McpClient
 from cowork.mcp.entries import entry_of, fill
-from cowork.mcp.stdio import StdioChannel
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
 from tests.wire.server import Server, say
@@ -55,8 +54,7 @@ async def memory(count: int = IDLE) -> tuple[float, float]:
     entry = fill(entry_of("s", RAW, "user"), environ)
 
     async def connect() -> None:
-        channel = StdioChannel(lambda: start_server(entry, tree, Path("/"), environ))
-        client = McpClient(channel, elicit=elicit)
+        client = McpClient(StdioChannel(entry, tree, Path("/"), environ), elicit=elicit)
         await client.connect()
         await client.tools()
         clients.append(client)

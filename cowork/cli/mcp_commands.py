@@ -19,7 +19,7 @@ from cowork.core.hygiene import ascii_json, visible_line
 from cowork.core.later import later
 
 with later(__name__):  # each command loads what it uses
-    from cowork.app.mcp import commands, servers
+    from cowork.app.mcp import commands, server, servers
     from cowork.app.project import load_project
     from cowork.core.git import project_root
     from cowork.extensions.importing import servers_elsewhere
@@ -178,7 +178,7 @@ def serve(
     cwd: Cwd = None, trust: Trust = False, model: str = option("", "--model -m", "main, light, or a model's own name.")
 ) -> None:
     """Be a server: offer Task and the reading tools on standard streams."""
-    signals.run(commands.serve(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True)))
+    signals.run(server.serve(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True)))
 
 
 def _find_servers(cwd: Path | None, *, trust: bool) -> Any:

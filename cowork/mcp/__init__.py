@@ -1,1 +1,1 @@
-"""The Model Context Protocol: a client of both eras, and cowork as a server."""
+"""The Model Context Protocol: a client of both eras."""

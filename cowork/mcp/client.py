@@ -11,6 +11,7 @@ from typing import Any
 
 from cowork.core.blocks import Json, as_object
 from cowork.core.format import one_line
+from cowork.core.json_rpc import UNKNOWN_METHOD, RpcError
 from cowork.mcp import protocol
 from cowork.mcp.protocol import LEGACY, MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone
 
@@ -50,7 +51,7 @@ class McpClient:
         self._progress: dict[int, tuple[Progress, asyncio.Timeout]] = {}  # by token
         self._headers: dict[str, dict[str, tuple[str, ...]]] = {}  # tool -> header -> path in the arguments
         self._tasks = Background()
-        channel.answer, channel.hear = self._serve, self._hear
+        channel.attach(self._serve, self._hear)
 
     async def connect(self, era: str = "") -> protocol.ServerFacts:
         """Open the connection and agree on a version; `era` is the last one: `modern`, `legacy` or empty."""
@@ -254,7 +255,9 @@ class McpClient:
         """Answer what a server of a legacy revision asks."""
         if method == "elicitation/create":
             return await self._elicit(params)
-        return {} if method == "ping" else await protocol.refuse_all(method, params)
+        if method == "ping":
+            return {}
+        raise RpcError(UNKNOWN_METHOD, f"cowork does not offer {one_line(method, 60)}")
 
     async def _subscribe(self, wanted: Json) -> None:
         """Keep a stream of changes open; one that breaks off is opened again a few times."""

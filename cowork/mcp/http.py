@@ -52,7 +52,6 @@ class HttpChannel(Channel):
     remote = True
 
     def __init__(self, url: str, headers: Mapping[str, str], auth: OAuth | None = None) -> None:
-        super().__init__(self._post_soon)  # for what the server asks and tells; each request has an answer of its own
         self.host = urlsplit(url).netloc.rpartition("@")[2]
         self._auth = auth
         self._headers = {name.lower(): value for name, value in headers.items()}
@@ -97,7 +96,7 @@ class HttpChannel(Channel):
             await response.start_of(1024)
         response.close()
 
-    def _post_soon(self, message: Json) -> None:
+    def _write(self, message: Json) -> None:
         async def post() -> None:
             with contextlib.suppress(McpError):
                 await self._post(message)

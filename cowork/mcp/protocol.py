@@ -15,7 +15,7 @@ from cowork.core.blocks import Json
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible_line
-from cowork.core.json_rpc import UNKNOWN_METHOD, Answer, Hear, Peer, RpcError
+from cowork.core.json_rpc import Answer, Hear, Peer, RpcError
 
 T = TypeVar("T")
 MODERN = "2026-07-28"  # stateless: every request says who we are
@@ -68,17 +68,15 @@ class ServerFacts:
 
 
 class Channel(ABC):
-    """Carries requests to one server and back; what the server asks goes to `answer`, what it tells to `hear`."""
+    """Carries requests to one server and back."""
 
     remote = False
+    version = ""  # the revision in use, once it is known
+    on_close: Callable[[ServerGone], None] = staticmethod(lambda gone: None)
 
-    def __init__(self, send: Callable[[Json], None], flush: Callable[[], Awaitable[None]] | None = None) -> None:
-        self.answer: Answer = refuse_all
-        self.hear: Hear = lambda method, params: None
-        self.on_close: Callable[[ServerGone], None] = lambda gone: None
-        self.version = ""  # the revision in use, once it is known
-        answer, hear = lambda *asked: self.answer(*asked), lambda *told: self.hear(*told)  # whoever has that role then
-        self._peer = Peer(send, answer, hear, cancel=CANCEL, tells_cancelled=False, flush=flush)
+    def attach(self, answer: Answer, hear: Hear) -> None:
+        """What the server asks goes to `answer`, what it tells to `hear`."""
+        self._peer = Peer(self._write, answer, hear, cancel=CANCEL, tells_cancelled=False, flush=self._flush)
 
     async def open(self) -> None:  # noqa: B027 (not every channel has something to do)
         """Make ready for the first request."""
@@ -93,11 +91,18 @@ class Channel(ABC):
             raise McpError("answered without a result")
         return found
 
-    @abstractmethod
-    async def _exchange(self, method: str, params: Json, headers: Mapping[str, str]) -> Any: ...
+    async def _exchange(self, method: str, params: Json, headers: Mapping[str, str]) -> Any:
+        return await self._peer.request(method, params)
+
+    async def notify(self, method: str) -> None:
+        self._peer.notify(method, {})
+        await self._flush()
 
     @abstractmethod
-    async def notify(self, method: str) -> None: ...
+    def _write(self, message: Json) -> None: ...
+
+    async def _flush(self) -> None:  # noqa: B027
+        """Wait until what was written is on its way."""
 
     @abstractmethod
     async def aclose(self) -> None: ...
@@ -151,11 +156,6 @@ def decode(raw: bytes) -> Json:
 def refusal_of(error: RpcError) -> McpError:
     """A server's error answer, in one line."""
     return McpError(one_line(error.message, 500), error.code, error.data)
-
-
-async def refuse_all(method: str, params: Json) -> Json:
-    """The answer to a server while nobody listens to it."""
-    raise RpcError(UNKNOWN_METHOD, f"cowork does not offer {one_line(method, 60)}")
 
 
 def header_value(value: object) -> str:

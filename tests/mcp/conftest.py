@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from cowork.app.mcp.processes import start_server
+from cowork.app.mcp.processes import StdioChannel
 from cowork.core.blocks import Json
 from cowork.mcp.client import McpClient
 from cowork.mcp.entries import ServerEntry, entry_of, fill
 from cowork.mcp.servers import ListCache, Server, ServerPorts
-from cowork.mcp.stdio import StdioChannel
 from cowork.private_files import write_private
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
@@ -64,7 +63,7 @@ class Stage:
         self.open: list[Any] = []
 
     def channel(self, entry: ServerEntry) -> StdioChannel:
-        return StdioChannel(lambda: start_server(entry, self.tree, self.folder, self.environ))
+        return StdioChannel(entry, self.tree, self.folder, self.environ)
 
     async def elicit(self, params: Json) -> Json:
         self.asked.append(params)

@@ -1,4 +1,7 @@
-"""Starts servers on this machine in the reaper, so that none of their processes outlives cowork, even on kill -9."""
+"""Servers on this machine: a JSON message a line on their standard streams.
+
+They run in the reaper, so that none of their processes outlives cowork, even on kill -9.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,82 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from cowork.core.blocks import Json
 from cowork.core.errors import ToolError, UserError
 from cowork.core.format import one_line
 from cowork.core.hygiene import clean_environ
+from cowork.core.json_rpc import encode
 from cowork.mcp.entries import ServerEntry
-from cowork.mcp.protocol import MOST_BYTES, McpError
+from cowork.mcp.protocol import MOST_BYTES, Channel, McpError, ServerGone, decode
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
 from cowork.tools.shell import reaper as script
 
 _PATIENCE = 1.0  # seconds for a server to end by itself once its input is closed
 _LAST_WORDS = 4_096
+_MOST_GARBAGE = 20  # lines that are no message, before the server is given up
 # Says in the box that the box is there, before the server has a word.
 _BEGAN = b"cowork: the box is made\n"
 _SHIM = ("/bin/sh", "-c", f"echo '{_BEGAN.decode().strip()}' >&2; exec \"$@\"", "sh")
+
+
+class StdioChannel(Channel):
+    """Messages over the pipes of a process."""
+
+    def __init__(self, entry: ServerEntry, tree: TreeState, root: Path, environ: Mapping[str, str]) -> None:
+        self._given = entry, tree, root, environ
+        self._process: LocalServer | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._gone: ServerGone | None = None
+
+    async def open(self) -> None:
+        self._process = await start_server(*self._given)
+        self._reading = asyncio.create_task(self._read(self._process))
+
+    def _write(self, message: Json) -> None:
+        if self._process and not self._gone:
+            with contextlib.suppress(OSError, RuntimeError):  # `_flush` tells
+                self._process.stdin.write(encode(message))
+
+    async def _flush(self) -> None:
+        if self._gone or not self._process:
+            raise self._gone or ServerGone("is not running")
+        try:
+            await self._process.stdin.drain()
+        except (OSError, RuntimeError) as error:
+            raise ServerGone("does not read its input any more") from error
+
+    async def aclose(self) -> None:
+        self._gone = self._gone or ServerGone("was stopped")
+        self.on_close = lambda gone: None
+        self._peer.fail(self._gone)
+        await self._peer.stop()
+        if self._process:
+            await self._process.stop()
+        if self._reading:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+
+    async def _read(self, process: LocalServer) -> None:
+        why, garbage = "ended", 0
+        try:
+            while line := await process.stdout.readline():
+                try:
+                    if line.strip():
+                        self._peer.take(decode(line))
+                except McpError as problem:
+                    why, garbage = str(problem), garbage + 1
+                    if garbage > _MOST_GARBAGE:
+                        break
+        except ValueError:  # the reader's word for a line that is longer than its limit
+            why = f"sent a message longer than {MOST_BYTES >> 20} MB"
+        except OSError as error:
+            why = f"cannot be read: {error.strerror}"
+        await asyncio.sleep(0.05)  # in which its last words arrive
+        said = process.last_words()
+        self._gone = ServerGone(f"{why}{f' (it said: {said})' if said else ''}")
+        self._peer.fail(self._gone)
+        self.on_close(self._gone)
 
 
 class LocalServer:

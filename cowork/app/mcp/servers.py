@@ -32,11 +32,10 @@ from cowork.tools.tool_search import call_tool, search_tools
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # most runs call no server
-    from cowork.app.mcp.processes import start_server
+    from cowork.app.mcp.processes import StdioChannel
     from cowork.app.run import Run
     from cowork.mcp.http import HttpChannel
     from cowork.mcp.oauth import OAuth
-    from cowork.mcp.stdio import StdioChannel
 
 PROJECT_FILE = ".mcp.json"
 _MENTION = re.compile(r"(?<!\S)@([A-Za-z0-9][\w.-]*):(\w[\w+.-]*://\S+|\S+)")
@@ -249,8 +248,7 @@ class McpRun:
             given = any(name.lower() == "authorization" for name in entry.headers)
             auth = None if given else OAuth(entry.url, entry.oauth, KeptTokens(entry, self.place.environ))
             return HttpChannel(entry.url, entry.headers, auth)
-        place = self.place
-        return StdioChannel(lambda: start_server(entry, self._run().tree, place.root, place.environ))
+        return StdioChannel(entry, self._run().tree, self.place.root, self.place.environ)
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
