@@ -82,7 +82,7 @@ class McpClient:
     async def tools(self) -> list[Json]:
         """Its tools; one whose header marks are wrong is left out where they would matter."""
         kept: list[Json] = []
-        for tool in await self._list("tools"):
+        for tool in await self.listed("tools"):
             name, schema = tool.get("name"), tool.get("inputSchema")
             if not isinstance(name, str) or not name or not isinstance(schema, dict):
                 self._warn(f"a tool without a name or a schema is left out: {one_line(str(name), 60)}")
@@ -94,15 +94,9 @@ class McpClient:
                 self._warn(f"the tool {one_line(name, 60)} is left out: {problem}")
         return kept
 
-    async def prompts(self) -> list[Json]:
-        return await self._list("prompts")
-
-    async def resources(self) -> list[Json]:
-        return await self._list("resources")
-
     async def templates(self) -> list[Json]:
         with contextlib.suppress(McpError):  # few have them
-            return await self._list("resources", "resources/templates/list", "resourceTemplates")
+            return await self.listed("resources", "resources/templates/list", "resourceTemplates")
         return []
 
     async def call(self, tool: str, arguments: Json, progress: Progress = lambda text: None) -> Json:
@@ -123,7 +117,7 @@ class McpClient:
     async def read(self, uri: str) -> Json:
         return await self._rounds("resources/read", {"uri": uri})
 
-    async def _list(self, what: str, method: str = "", key: str = "") -> list[Json]:
+    async def listed(self, what: str, method: str = "", key: str = "") -> list[Json]:
         """All pages of a list; a server that turns in circles or never ends is stopped."""
         if not self.facts.can(what):
             return []
@@ -248,8 +242,6 @@ class McpClient:
             tell(_progress_line(params))
         elif method.endswith("/list_changed"):
             self._changed(method.split("/")[1])
-        elif method == "notifications/elicitation/complete":
-            self._changed("elicitation")
 
     async def _serve(self, method: str, params: Json) -> Json:
         """Answer what a server of a legacy revision asks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,6 @@ from cowork.core.frozen import frozen
 from cowork.core.workspace import load_json
 
 Scope = Literal["local", "project", "user", "config", "flag", "agent"]
-STRONGEST: tuple[Scope, ...] = ("flag", "local", "project", "user", "config")  # whole entries, never merged
 MOST_BYTES = 1 << 20  # of a file of servers
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -161,11 +160,3 @@ def _is_address(url: str) -> bool:
         return re.match(r"https?://[^/\s]+", url) is not None and urlsplit(url).port != 0
     except ValueError:  # a port that is none, or half an IPv6 address
         return False
-
-
-def strongest(entries: Sequence[ServerEntry]) -> dict[str, ServerEntry]:
-    """One entry a name: that of the strongest scope."""
-    found: dict[str, ServerEntry] = {}
-    for entry in sorted(entries, key=lambda entry: STRONGEST.index(entry.scope)):
-        found.setdefault(entry.name, entry)
-    return found

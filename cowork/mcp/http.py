@@ -9,10 +9,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ProviderError
 from cowork.core.format import one_line
 from cowork.core.json_rpc import RpcError, encode
+from cowork.core.workspace import parse_json
 from cowork.http.client import NETWORK_ERRORS, HttpClient, Response
 from cowork.http.errors import connection_error
 from cowork.http.sse import SseParser
@@ -234,18 +235,19 @@ class HttpChannel(Channel):
             await asyncio.sleep(delay)
 
 
-async def fetch(
-    method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b""
-) -> tuple[int, Mapping[str, str], bytes]:
-    """(status, headers, body) of one small request; redirects are not followed."""
+async def fetch(method: str, url: str, kind: str = "", body: str = "", **headers: str) -> tuple[int, Json]:
+    """(status, the table in the answer) of one small request; redirects are not followed."""
+    given = {"accept": "application/json", **headers} | ({"content-type": f"application/{kind}"} if kind else {})
     try:
         async with contextlib.aclosing(HttpClient(url)) as client, asyncio.timeout(20):
-            response = await client.send(method, {"accept": "application/json", **(headers or {})}, body)
-            found = response.status, response.headers, await response.start_of(1 << 20)
+            response = await client.send(method, given, body.encode())
+            raw = await response.start_of(1 << 20)
             response.close()
-            return found
     except (*NETWORK_ERRORS, ProviderError) as error:
         said = error.message if isinstance(error, ProviderError) else connection_error(error, host=url).message
         raise ServerGone(said) from error
     except ValueError as error:
         raise McpError(f"names {one_line(url, 100)}, which is no address") from error
+    with contextlib.suppress(ValueError):
+        return response.status, as_object(parse_json(raw))
+    return response.status, {}

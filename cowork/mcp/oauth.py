@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qs, quote, urlencode, urlsplit
 
-from cowork.core.blocks import Json, as_object
+from cowork.core.blocks import Json
 from cowork.core.format import one_line
 from cowork.mcp.http import fetch
 from cowork.mcp.protocol import LoginNeeded, McpError
@@ -161,9 +161,7 @@ class OAuth:
             "application_type": "native",
             "token_endpoint_auth_method": _method(service, ""),
         }
-        where, headers = _safe(service["registration_endpoint"]), {"content-type": "application/json"}
-        status, _, raw = await fetch("POST", where, headers, json.dumps(wanted).encode())
-        found = _parse(raw)
+        status, found = await fetch("POST", _safe(service["registration_endpoint"]), "json", json.dumps(wanted))
         if status not in (200, 201) or not found.get("client_id"):
             raise McpError(f"does not register us ({status}): {_why(found)}")
         secret = str(found.get("client_secret") or "")
@@ -175,15 +173,15 @@ class OAuth:
 
     async def _get_tokens(self, kept: Json, form: dict[str, Any]) -> Json:
         """Ask for tokens and keep them with what is needed to refresh them."""
-        headers = {"content-type": "application/x-www-form-urlencoded"}
+        headers: dict[str, str] = {}
         form, secret = form | {"resource": kept["resource"]}, str(kept.get("client_secret") or "")
         if secret and kept.get("auth_method") == "client_secret_basic":
             pair = f"{quote(str(kept['client_id']), safe='')}:{quote(secret, safe='')}"
             headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
             form = form | {"client_id": kept["client_id"]} | ({"client_secret": secret} if secret else {})
-        status, _, raw = await fetch("POST", str(kept["token_endpoint"]), headers, urlencode(form).encode())
-        tokens = _parse(raw)
+        where, body = str(kept["token_endpoint"]), urlencode(form)
+        status, tokens = await fetch("POST", where, "x-www-form-urlencoded", body, **headers)
         if status != 200 or not isinstance(tokens.get("access_token"), str):
             raise LoginNeeded(f"gives no token ({status}): {_why(tokens)}")
         lasts = tokens.get("expires_in")
@@ -219,14 +217,8 @@ async def _metadata(issuer: str, *, strict: bool) -> Json:
 
 async def _json_at(url: str) -> Json:
     """The table at an address; empty where there is none."""
-    status, _, raw = await fetch("GET", _safe(url))
-    return _parse(raw) if status == 200 else {}
-
-
-def _parse(raw: bytes) -> Json:
-    with contextlib.suppress(ValueError, RecursionError):
-        return as_object(json.loads(raw))
-    return {}
+    status, found = await fetch("GET", _safe(url))
+    return found if status == 200 else {}
 
 
 def _texts(value: Any) -> list[str]:

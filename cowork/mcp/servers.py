@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from cowork.core.workspace import load_json
 from cowork.mcp import protocol
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone, SessionEnded
+from cowork.private_files import write_private
 
 with later(__name__):
     from cowork.mcp.client import McpClient, Progress
@@ -88,7 +89,7 @@ class Server:
         """Its resources and templates of them; asked for again when it says that they changed."""
         if self._resources is None:
             client = await self.connect()
-            self._resources = [*await client.resources(), *await client.templates()]
+            self._resources = [*await client.listed("resources"), *await client.templates()]
         return self._resources
 
     async def prompt(self, name: str, arguments: Json, elicit: Elicit) -> Json:
@@ -163,7 +164,7 @@ class Server:
         return client
 
     async def _learn(self, client: McpClient) -> None:
-        found = replace(client.facts, tools=await client.tools(), prompts=await client.prompts())
+        found = replace(client.facts, tools=await client.tools(), prompts=await client.listed("prompts"))
         before, self.known = self.known, found
         if before != found:
             self._ports.cache.put(self.entry, found)
@@ -200,34 +201,20 @@ class Server:
         self._ports.notice(f"MCP server {self.name} could not be started again: {self.problem}.", "warning")
 
 
-class Servers(dict[str, Server]):
-    """All servers of a run, by name."""
-
-    def __init__(self, entries: Mapping[str, ServerEntry], ports: ServerPorts) -> None:
-        super().__init__({name: Server(entry, ports) for name, entry in entries.items()})
-        self._ports = ports
-
-    def add(self, entry: ServerEntry) -> Server:
-        """One more, as the file of an agent may bring."""
-        return self.setdefault(entry.name, Server(entry, self._ports))
-
-    async def prepare(self, names: list[str], seconds: float) -> list[Server]:
-        """Connect those whose tools nobody knows yet, and wait so long; gives those that are late or failed."""
-        wanted = [self[name] for name in names if self[name].known is None and self[name].state in ("idle", "starting")]
-        if wanted:
-            connecting = asyncio.gather(*(server.connect() for server in wanted), return_exceptions=True)
-            await asyncio.wait([connecting], timeout=seconds)
-        return [server for server in wanted if server.state != "ready"]
-
-    async def close(self) -> None:
-        await asyncio.gather(*(server.close() for server in self.values()))
+async def prepare(servers: Sequence[Server], seconds: float) -> list[Server]:
+    """Connect those whose tools nobody knows yet, and wait so long; gives those that are late or failed."""
+    wanted = [server for server in servers if server.known is None and server.state in ("idle", "starting")]
+    if wanted:
+        connecting = asyncio.gather(*(server.connect() for server in wanted), return_exceptions=True)
+        await asyncio.wait([connecting], timeout=seconds)
+    return [server for server in wanted if server.state != "ready"]
 
 
 class ListCache:
     """The lists of servers, so that a start offers their tools at once; a file each."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], write: Callable[[Path, str], None]) -> None:
-        self._folder, self._path, self._write = folder, environ.get("PATH", os.defpath), write
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self._folder, self._path = folder, environ.get("PATH", os.defpath)
 
     def get(self, entry: ServerEntry) -> protocol.ServerFacts | None:
         try:
@@ -239,7 +226,7 @@ class ListCache:
 
     def put(self, entry: ServerEntry, known: protocol.ServerFacts) -> None:
         with contextlib.suppress(OSError, RecursionError):
-            self._write(self._file(entry), json.dumps(known.__dict__))
+            write_private(self._file(entry), json.dumps(known.__dict__))
             for file in self._folder.iterdir():
                 if time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400:
                     file.unlink()

@@ -9,9 +9,11 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import aclosing
 from typing import Any
 
 from cowork.core.blocks import Json
+from cowork.http.client import HttpClient
 from cowork.mcp.client import McpClient
 from cowork.mcp.http import HttpChannel, fetch
 from cowork.mcp.oauth import OAuth
@@ -33,8 +35,9 @@ class Memory:
 
 async def browse(url: str) -> None:
     """A person who says yes at once: follows the redirect to where the answer is awaited."""
-    _, headers, _ = await fetch("GET", url)
-    await fetch("GET", headers["location"])
+    async with aclosing(HttpClient(url)) as client:
+        there = (await client.send("GET", {})).headers["location"]
+    await fetch("GET", there)
 
 
 async def elicit(params: Json) -> Json:
@@ -67,9 +70,9 @@ async def use(client: McpClient, context: Json) -> None:
             print(name, json.dumps(await client.call(name, arguments))[:200])
         except McpError as error:
             print(f"{name}: {error}", file=sys.stderr)
-    for prompt in await client.prompts():
+    for prompt in await client.listed("prompts"):
         print("prompt", prompt["name"], json.dumps(await client.prompt(prompt["name"], {}))[:200])
-    for resource in await client.resources():
+    for resource in await client.listed("resources"):
         print("resource", resource["uri"], json.dumps(await client.read(resource["uri"]))[:200])
 
 

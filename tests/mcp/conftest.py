@@ -17,7 +17,6 @@ from cowork.core.blocks import Json
 from cowork.mcp.client import McpClient
 from cowork.mcp.entries import ServerEntry, entry_of, fill
 from cowork.mcp.servers import ListCache, Server, ServerPorts
-from cowork.private_files import write_private
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
 
@@ -89,7 +88,7 @@ class Stage:
             self.channel,
             lambda text, level: self.notices.append(text),
             lambda server: self.listed.append(server.name),
-            ListCache(cache or Path(os.devnull, "none"), self.environ, write_private),
+            ListCache(cache or Path(os.devnull, "none"), self.environ),
         )
         server = Server(entry, ports)
         self.open.append(server)

@@ -87,16 +87,16 @@ async def test_pictures_and_structured_content_are_kept(stage: Stage, era: str) 
 @ERAS
 async def test_prompts_and_resources_are_read(stage: Stage, era: str) -> None:
     client = await stage.connect(era=era, all=True)
-    assert [prompt["name"] for prompt in await client.prompts()] == ["greet"]
+    assert [prompt["name"] for prompt in await client.listed("prompts")] == ["greet"]
     assert prompt_text(await client.prompt("greet", {"who": "Ada"})) == "Say hello to Ada."
-    assert [one["uri"] for one in await client.resources()] == ["memo://one"]
+    assert [one["uri"] for one in await client.listed("resources")] == ["memo://one"]
     assert await client.templates() == []
     assert resource_content(await client.read("memo://one")).text == "[resource memo://one]\nthe memo at memo://one"
 
 
 async def test_what_a_server_does_not_have_is_not_asked_for(stage: Stage) -> None:
     client = await stage.connect()
-    assert (await client.prompts(), await client.resources()) == ([], [])
+    assert (await client.listed("prompts"), await client.listed("resources")) == ([], [])
 
 
 @ERAS

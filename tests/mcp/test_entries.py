@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from cowork.app.mcp.servers import KeptTokens, change_file
+from cowork.app.mcp.servers import KeptTokens, change_file, find_servers
+from cowork.app.project import load_project
+from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.extensions.importing import servers_elsewhere
 from cowork.mcp.client import header_paths, headers_for
 from cowork.mcp.content import tool_name
-from cowork.mcp.entries import entry_of, fill, read_file, strongest
+from cowork.mcp.entries import entry_of, fill, read_file
 from cowork.mcp.protocol import header_value
 from tests.fakes.command import Command
 
@@ -70,11 +72,21 @@ def test_what_no_request_can_carry_is_refused(raw: dict[str, Any]) -> None:
         fill(entry_of("a", raw, "user"), {})
 
 
-def test_a_changed_entry_has_another_digest_and_the_strongest_scope_wins() -> None:
+def test_a_changed_entry_has_another_digest() -> None:
     one, two = entry_of("a", {"command": "x"}, "user"), entry_of("a", {"command": "y"}, "project")
     assert one.digest != two.digest
-    assert strongest([one, two])["a"] is two
-    assert strongest([two, entry_of("a", {"command": "z"}, "local")])["a"].scope == "local"
+
+
+def test_of_two_with_one_name_the_stronger_scope_counts_whole(command: Command) -> None:
+    file = command.folder / "flag.json"
+    file.write_text('{"mcpServers": {"a": {"command": "flag"}}}')
+    for scope in ("user", "project", "local"):
+        command.cowork("mcp", "add", "a", "--scope", scope, "-e", f"IN={scope}", "--", "run")
+        (listed,) = json.loads(command.cowork("mcp", "list", "--trust", "--json").out)
+        assert (listed["scope"], listed["entry"]["env"]) == (scope, {"IN": scope})
+    command.cowork("mcp", "add", "b", "--", "run")
+    found = find_servers(load_project(RunOptions(cwd=command.folder, mcp_config=file), {"HOME": str(command.home)}))[0]
+    assert {name: entry.scope for name, entry in found.items()} == {"a": "flag", "b": "local"}
 
 
 def test_files_are_changed_and_read_by_scope(tmp_path: Path) -> None:

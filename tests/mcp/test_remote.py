@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import time
@@ -100,7 +99,7 @@ async def test_a_session_that_no_request_can_name_is_a_failure_of_the_server() -
 async def test_calls_side_by_side_begin_a_forgotten_session_anew_once(tmp_path: Path) -> None:
     with remote(era="legacy") as server:
         entry = fill(entry_of("far", {"url": server.url}, "user"), {})
-        cache = ListCache(Path(os.devnull, "none"), {}, lambda path, text: None)
+        cache = ListCache(Path(os.devnull, "none"), {})
         ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
         one = Server(entry, ports)
         await one.connect()
@@ -114,7 +113,7 @@ async def test_calls_side_by_side_begin_a_forgotten_session_anew_once(tmp_path: 
 async def test_a_call_under_way_when_the_server_is_switched_off_says_so() -> None:
     with remote(era="legacy") as server:
         entry = fill(entry_of("far", {"url": server.url}, "user"), {})
-        cache = ListCache(Path(os.devnull, "none"), {}, lambda path, text: None)
+        cache = ListCache(Path(os.devnull, "none"), {})
         ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
         one, heard = Server(entry, ports), list[str]()
         waits = asyncio.ensure_future(one.connect())
@@ -206,10 +205,8 @@ async def test_logins_that_must_fail_fail_with_a_reason() -> None:
     [{"resource": "https://["}, {"authorization_servers": ["https://["]}, {"authorization_servers": ["https://é:0x"]}],
 )
 async def test_an_address_of_no_kind_ends_a_login_with_a_reason(facts: Json, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fetch(method: str, url: str, *rest: Any) -> tuple[int, Json, bytes]:
-        return (
-            (200, {}, json.dumps(facts).encode()) if url.startswith("https://me/") else await real(method, url, *rest)
-        )
+    async def fetch(method: str, url: str, *rest: Any) -> tuple[int, Json]:
+        return (200, facts) if url.startswith("https://me/") else await real(method, url, *rest)
 
     real = oauth.fetch
     monkeypatch.setattr(oauth, "fetch", fetch)

@@ -146,10 +146,7 @@ def alive(pid: int) -> bool:
 
 
 def test_the_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
-    def write(path: Path, text: str) -> None:
-        path.write_text(text)
-
-    cache, entry = ListCache(tmp_path, {}, write), entry_of("a", {"url": "http://x"}, "user")
+    cache, entry = ListCache(tmp_path, {}), entry_of("a", {"url": "http://x"}, "user")
     known = ServerFacts("2025-11-25", "x", "1", "", {}, [{"name": "t"}], [])
     cache.put(entry, known)
     file = next(tmp_path.iterdir())

@@ -50,7 +50,7 @@ async def try_server(options: RunOptions, environ: Mapping[str, str], name: str)
             "tools": [tool.name for tool in tools],
             "tokens": tokens_of(tools),
             "prompts": [str(prompt.get("name")) for prompt in server.known.prompts] if server.known else [],
-            "resources": len(await client.resources()),
+            "resources": len(await client.listed("resources")),
         }
 
 

@@ -23,9 +23,9 @@ from cowork.core.ports import AgentDef, Ask
 from cowork.core.workspace import load_json
 from cowork.engine.loop import Prompt
 from cowork.mcp.content import cut_text, resource_content
-from cowork.mcp.entries import MOST_BYTES, ServerEntry, entries_of, entry_of, fill, read_file, strongest
+from cowork.mcp.entries import MOST_BYTES, ServerEntry, entries_of, entry_of, fill, read_file
 from cowork.mcp.protocol import Channel, McpError
-from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
+from cowork.mcp.servers import ListCache, Server, ServerPorts, prepare
 from cowork.private_files import write_private
 from cowork.tools.base import Tool
 from cowork.tools.tool_search import call_tool, search_tools
@@ -49,24 +49,18 @@ class McpRun:
 
     def __init__(self, place: Project, ask: Ask | None, run: Callable[[], Run]) -> None:
         self.place, self._ask, self._run = place, ask, run
-        self.problems: list[str] = []  # told with the first prompt
-        cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ, write_private)
-        server_ports = ServerPorts(self._channel, self._notice, self._add_listed, cache)
-        self.servers = Servers(self._usable_entries(), server_ports)
-        self._approvals = Approvals(place.environ)
-        self._asked: dict[str, bool] = {}  # servers of the project, and what the person said
-        self._settled, self._settling = False, asyncio.Lock()  # children may be sent out side by side
-
-    def _usable_entries(self) -> dict[str, ServerEntry]:
-        entries, problems = find_servers(self.place)
-        self.problems += problems
-        usable = {}
+        cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ)
+        self._ports = ServerPorts(self._channel, self._notice, self._add_listed, cache)
+        entries, self.problems = find_servers(place)  # which are told with the first prompt
+        self.servers: dict[str, Server] = {}
         for name, entry in entries.items():
             try:
-                usable[name] = fill(entry, self.place.environ)
+                self.servers[name] = Server(fill(entry, place.environ), self._ports)
             except UserError as error:
                 self.problems.append(error.message)
-        return usable
+        self._approvals = Approvals(place.environ)
+        self._accepted: set[str] = set()  # servers of the project, by the person
+        self._settled, self._settling = False, asyncio.Lock()  # children may be sent out side by side
 
     async def ready(self) -> None:
         """Before the first request: start what is not known yet, wait a little, and offer all tools there are."""
@@ -75,11 +69,11 @@ class McpRun:
                 return
             for problem in self.problems:
                 self._notice(f"MCP: {problem}", "warning")
-            names = [name for name in self.servers if self._for_main(name) and await self._may_use(self.servers[name])]
-            late = await self.servers.prepare(names, self.place.config.mcp.wait)
+            ours = [s for name, s in self.servers.items() if self._for_main(name) and await self._may_use(s)]
+            late = await prepare(ours, self.place.config.mcp.wait)
             for server in late:
                 self._tell_late(server)
-            self._offer([self.servers[name] for name in names], late)
+            self._offer(ours, late)
             self._settled = True
 
     async def ready_for(self, definition: AgentDef) -> None:
@@ -90,13 +84,13 @@ class McpRun:
             self._notice(problem, "warning")
         for entry in entries:
             if entry.name not in self.servers:
-                self.servers.add(fill(entry, self.place.environ))
-        named = [name for name in definition.named_servers if name in self.servers]
+                self.servers[entry.name] = Server(fill(entry, self.place.environ), self._ports)
+        named = [self.servers[name] for name in definition.named_servers if name in self.servers]
         async with self._settling:
-            named = [name for name in named if await self._may_use(self.servers[name])]
-        await self.servers.prepare(named, AGENT_WAIT_S)
+            named = [server for server in named if await self._may_use(server)]
+        await prepare(named, AGENT_WAIT_S)
         tools = self._tools.all
-        for tool in (tool for name in named for tool in tools_of(self.servers[name]) if tool.name not in tools):
+        for tool in (tool for server in named for tool in tools_of(server) if tool.name not in tools):
             tools.add(tool)
 
     def instructions(self) -> str:
@@ -147,7 +141,7 @@ class McpRun:
         return tokens_of(told), len(tools) - len(told)
 
     async def close(self) -> None:
-        await self.servers.close()
+        await asyncio.gather(*(server.close() for server in self.servers.values()))
 
     @property
     def _tools(self) -> ToolSet:
@@ -173,26 +167,25 @@ class McpRun:
             self._notice(f"MCP server {entry.name}: {names} not set in the environment.", "warning")
         if self._is_approved(entry):
             return True
-        self._asked[entry.name] = entry.name not in self._asked and await self._ask_leave(entry)
-        if not self._asked[entry.name]:
+        if server.state == "off":
+            return False
+        choice = (await self._ask(approval(entry))).choice if self._ask else "no"
+        if self._ask is None:
+            said = f"MCP server {entry.name} of this project is not used before you approve it"
+            self._notice(f"{said}: `cowork mcp approve {entry.name}`.", "warning")
+        if choice == "no":
             server.state = "off"
-        return self._asked[entry.name]
+            return False
+        if choice == "always":
+            self._approvals.add(self.place.root, entry)
+        self._accepted.add(entry.name)
+        return True
 
     def _is_approved(self, entry: ServerEntry) -> bool:
         root = self.place.root
         if entry.scope != "project" and not (entry.scope == "agent" and entry.where.startswith(str(root))):
             return True
-        return self.place.options.trust or bool(self._asked.get(entry.name)) or self._approvals.has(root, entry)
-
-    async def _ask_leave(self, entry: ServerEntry) -> bool:
-        if self._ask is None:
-            said = f"MCP server {entry.name} of this project is not used before you approve it"
-            self._notice(f"{said}: `cowork mcp approve {entry.name}`.", "warning")
-            return False
-        answer = await self._ask(approval(entry))
-        if answer.choice == "always":
-            self._approvals.add(self.place.root, entry)
-        return answer.choice != "no"
+        return self.place.options.trust or entry.name in self._accepted or self._approvals.has(root, entry)
 
     def _offer(self, servers: Iterable[Server], late: list[Server]) -> None:
         """Give the agents every tool that is known, deferred where all of them would take too much of the window."""
@@ -257,22 +250,23 @@ def user_file(environ: Mapping[str, str]) -> Path:
 
 
 def find_servers(place: Project) -> tuple[dict[str, ServerEntry], list[str]]:
-    """(the servers of a run by name, what is wrong with their files)."""
+    """(the servers of a run by name, what is wrong with their files). Of two with one name the first counts, whole."""
     options, own, folder = place.options, user_file(place.environ), project_root(place.root)
-    looks = [entries_of(place.config.mcp_servers, "config", "[mcp.servers] of config.toml")]
-    looks.append(entries_of(place.invoker.extensions.servers, "user", "a plugin"))
-    if not options.bare:
-        looks += [read_file(own, "user"), read_file(own, "local", folder)]
-        looks += [read_file(folder / PROJECT_FILE, "project")] if place.trusted else []
+    looks = []
     if options.mcp_config is not None:
         if not options.mcp_config.is_file():
             raise UserError(f"--mcp-config: {options.mcp_config} is not a file.", 'It holds {"mcpServers": {…}}.')
         looks.append(read_file(options.mcp_config, "flag"))
     looks.append(entries_of(options.mcp_servers, "flag", "the program that runs cowork"))
-    found = [entry for entries, _ in looks for entry in entries]
-    problems = [problem for _, wrong in looks for problem in wrong]
-    refused = place.config.mcp.disabled
-    return {name: entry for name, entry in strongest(found).items() if name not in refused}, problems
+    looks += [] if options.bare else [read_file(own, "local", folder)]
+    looks += [read_file(folder / PROJECT_FILE, "project")] if place.trusted else []
+    looks.append(entries_of(place.invoker.extensions.servers, "user", "a plugin"))
+    looks += [] if options.bare else [read_file(own, "user")]
+    looks.append(entries_of(place.config.mcp_servers, "config", "[mcp.servers] of config.toml"))
+    found: dict[str, ServerEntry] = {}
+    for entry in (entry for entries, _ in looks for entry in entries if entry.name not in place.config.mcp.disabled):
+        found.setdefault(entry.name, entry)
+    return found, [problem for _, wrong in looks for problem in wrong]
 
 
 class Approvals:
