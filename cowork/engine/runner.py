@@ -313,9 +313,9 @@ class Runner:
         """Ask the person; the question and its answer are events, whatever happens."""
         question_id = uuid4().hex[:12]
         self._emit(QuestionAsked(question_id, question.to_dict()))
-        await self.hooks.on_question(question)
         answer = Answer("no", "withdrawn: the call was stopped")
         try:
+            await self.hooks.on_question(question)
             answer = await self.ports.ask(question)
         finally:
             self._emit(QuestionAnswered(question_id, answer.choice, question.rule, answer.note))

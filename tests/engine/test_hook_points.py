@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from cowork.core.events import Notice, PromptAdded, ToolEnded
+from cowork.core.events import Notice, PromptAdded, QuestionAnswered, ToolEnded
 from cowork.core.hooks import HookCall, HookEvent, HookGroup, Hooks, HookVerdict, join_verdicts
 from cowork.core.ports import Decision
 from cowork.engine.hook_points import MOST_CONTINUATIONS, apply_verdict
@@ -54,6 +55,18 @@ async def test_an_allowed_call_is_not_asked_about(stage: Stage) -> None:
     stage.hooks = Scripted(PreToolUse=HookVerdict("allow"))
     await stage.play("go", [WRITE, say("ok")])
     assert (stage.workspace.root / "a.txt").read_text() == "one"
+    assert not stage.questions
+
+
+async def test_a_question_whose_hook_is_stopped_is_withdrawn(stage: Stage) -> None:
+    def stop(call: HookCall) -> HookVerdict:
+        raise asyncio.CancelledError
+
+    stage.hooks = Scripted(Notification=stop)
+    with pytest.raises(asyncio.CancelledError):
+        await stage.play("go", [WRITE, say("ok")])
+    (answered,) = [e for e in stage.events if isinstance(e, QuestionAnswered)]
+    assert (answered.choice, answered.note) == ("no", "withdrawn: the call was stopped")
     assert not stage.questions
 
 
