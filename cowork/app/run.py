@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -153,13 +153,7 @@ class Run:
         outcome = await self.agent.run(prompt)
         if outcome.reason != "completed":
             return outcome
-        try:
-            self.structured, outcome = await output_schema.parse_answer(self.agent, outcome, self.output_schema)
-        except output_schema.SchemaFailed as failure:
-            if failure.outcome.reason != "completed":  # a limit or the service ended the repair: callers can act on it
-                return failure.outcome
-            error = {"code": "schema", "message": failure.message}
-            return replace(failure.outcome, reason="schema", error=error)
+        self.structured, outcome = await output_schema.parse_answer(self.agent, outcome, self.output_schema)
         return outcome
 
     def keep_warning(self, event: Event) -> None:

@@ -15,15 +15,7 @@ with later(__name__):
     from cowork.tools.json_schema import validate
 
 REPAIRS = 2
-
-
-class SchemaFailed(Exception):
-    """The answer still does not satisfy the schema after the repair turns."""
-
-    def __init__(self, problems: list[str], outcome: Outcome) -> None:
-        self.message = f"The answer is not valid under the output schema: {'; '.join(problems[:3])}"
-        super().__init__(self.message)
-        self.outcome = outcome
+_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
 
 
 def instruction(schema: Json) -> str:
@@ -35,10 +27,14 @@ def instruction(schema: Json) -> str:
 
 
 async def parse_answer(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outcome]:
-    """The value of the answer and the outcome it came with; asks for repairs in tool-less turns."""
+    """The value of the answer and the outcome it came with; asks for repairs in tool-less turns.
+
+    Without a value, the outcome's reason is `schema`, or what ended the repair.
+    """
     turns = outcome.turns
     for repair in range(REPAIRS + 1):
-        text = _strip_fence(outcome.text)
+        fenced = _FENCE.fullmatch(outcome.text)  # taken off, so that a program can read the answer as it is
+        text = fenced[1] if fenced else outcome.text
         value, problems = _read(text, schema)
         if not problems:
             return value, replace(outcome, text=text)
@@ -51,13 +47,10 @@ async def parse_answer(agent: Agent, outcome: Outcome, schema: Json) -> tuple[An
             break
         ask = f"That is not valid: {'; '.join(problems[:5])}.\n{instruction(schema)}"
         outcome = await agent.run(Prompt(ask, source="system"), tools=False)
-    raise SchemaFailed(problems, outcome)
-
-
-def _strip_fence(text: str) -> str:
-    """The text without a code fence around it, so that a program can read the answer as it is."""
-    fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", text, re.DOTALL)
-    return fenced[1] if fenced else text
+    if outcome.reason == "completed":
+        message = f"The answer is not valid under the output schema: {'; '.join(problems[:3])}"
+        outcome = replace(outcome, reason="schema", error={"code": "schema", "message": message})
+    return None, outcome
 
 
 def _read(text: str, schema: Json) -> tuple[Any, list[str]]:

@@ -14,7 +14,7 @@ from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import Answer, ToolRecord, ok
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent, Outcome, Prompt
-from cowork.engine.output_schema import SchemaFailed, instruction, parse_answer
+from cowork.engine.output_schema import instruction, parse_answer
 from cowork.engine.subagents.order import Assignment
 from cowork.engine.subagents.result import ChildResult, ChildStatus
 
@@ -116,13 +116,11 @@ class Child:
             summary = await agent.run(Prompt(order.summary_prompt, source="system"), tools=False)
             outcome = replace(outcome, text=summary.text or outcome.text, cut=summary.cut)
         if schema is not None and outcome.reason in ("completed", "max_turns"):
-            try:
-                structured, last = await parse_answer(agent, outcome, schema)
-            except SchemaFailed as failure:
-                last = failure.outcome
-                if last.reason in ("completed", "max_turns"):
-                    return self.result("error", last.text, "EXECUTION_ERROR", failure.message)
-                return self._result_of(replace(last, text=outcome.text), None)  # a repair could not be asked for
+            structured, last = await parse_answer(agent, outcome, schema)
+            if last.reason == "schema":
+                return self.result("error", last.text, "EXECUTION_ERROR", last.error["message"])
+            if last.reason not in ("completed", "max_turns"):  # a repair could not be asked for
+                return self._result_of(replace(last, text=outcome.text), None)
             outcome = replace(outcome, text=last.text, cut="")
         return self._result_of(outcome, structured)
 

@@ -14,7 +14,7 @@ from cowork import prompts
 from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
 from cowork.core.blocks import Json, Usage, add_cost
-from cowork.core.errors import CoworkError, UserError
+from cowork.core.errors import CoworkError, ToolError, UserError
 from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.later import later
 from cowork.core.ports import Reply, Request, TaskOrder, ToolRecord, ToolSpec
@@ -23,7 +23,7 @@ from cowork.engine.assembly import AgentSpec, Isolation, Services, build_agent, 
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
 from cowork.engine.loop import REPORT_NOW, Agent, Prompt
-from cowork.engine.subagents.order import Assignment, OrderCheck
+from cowork.engine.subagents.order import Assignment
 from cowork.tools.base import Interrupted, ToolContext
 
 with later(__name__):
@@ -83,7 +83,14 @@ class Subagents:
         definition = self.agents.find(order.subagent_type)
         if self.services.prepare and definition and definition.named_servers:
             await self.services.prepare(definition)
-        child = self._create(parent, ctx, order)
+        try:
+            child = self._create(parent, ctx, order)
+        except ToolError as refusal:
+            label, depth = order.description, str(parent.spec.depth + 1)
+            refusal.data |= {"status": "error", "short_result": "Task delegation failed"}
+            refusal.data |= {"subagent_type": order.subagent_type}
+            refusal.data |= {"metadata": {"subagent_label": label, "recursion_depth": depth}}
+            raise
         await self._announce(child, ctx.tool_use_id)
         child.task = asyncio.create_task(self._run(child), name=child.path)
         if child.stop_reason:  # by whoever heard of it first
@@ -164,13 +171,12 @@ class Subagents:
     # ------------------------------------------------------------ before a child runs
 
     def _create(self, parent: Agent, ctx: ToolContext, order: TaskOrder) -> Child:
-        check = OrderCheck(order, parent, self.settings, self.agents)
         depth, deepest = parent.spec.depth, self.settings.max_depth
         if depth >= deepest and not order.resume:
             self._log("depth_limit", order.description, current_depth=depth, max_depth=deepest)
             message = f"Maximum subagent recursion depth ({deepest}) exceeded. Current depth: {depth}."
-            raise check.refusal("CONFLICT", f"{message} Cannot spawn nested subagent.")
-        assignment = check.assign(self.running, lambda path: self._finished.get(path) or self.services.recall(path))
+            raise ToolError("CONFLICT", f"{message} Cannot spawn nested subagent.")
+        assignment = Assignment(order, parent, self.agents, self.settings, self.running, self._recall)
         try:
             self._ledger.check()
             child = self._build(assignment, ctx.state.cwd)
@@ -178,10 +184,14 @@ class Subagents:
             return child
         except BudgetExceeded as limit:
             self._log("quota_exceeded", order.description, reason=str(limit))
-            raise check.refusal("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit}") from limit
+            raise ToolError("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit}") from limit
         except (CoworkError, OSError, ValueError) as error:
             self._log("error", order.description, depth=depth + 1, error=str(error))
-            raise check.refusal("INTERNAL_ERROR", f"Failed to initialize subagent: {error}") from error
+            raise ToolError("INTERNAL_ERROR", f"Failed to initialize subagent: {error}") from error
+
+    def _recall(self, path: str) -> Transcript | None:
+        """A finished child's conversation."""
+        return self._finished.get(path) or self.services.recall(path)
 
     def _build(self, assignment: Assignment, cwd: Path) -> Child:
         """The child, ready to run. Raises when its model cannot be had."""
