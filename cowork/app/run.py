@@ -28,12 +28,12 @@ from cowork.core.later import later
 from cowork.core.ports import Answer, Provider, Question
 from cowork.engine.compaction import Compaction
 from cowork.engine.loop import Agent, Outcome, Prompt
-from cowork.engine.runner import Runner, RunnerPorts
+from cowork.engine.runner import Runner
 from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
 from cowork.providers.retry import Retrying
 from cowork.sessions.log.writer import SessionLog
-from cowork.tools.base import Tool
+from cowork.tools.base import Tool, ToolContext
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # loaded only where they are used
@@ -125,7 +125,7 @@ class Run:
         note = self.project.invoker.refresh()
         if note is None:
             return False
-        self.subagents.use(self.agents)
+        self.subagents.agents = self.subagents.known = self.agents
         tool, tools = self.project.invoker.tool(), self.agent.runner.tools
         if tool and tool.name in tools:
             tools.swap(tool)
@@ -164,8 +164,9 @@ class Run:
     def own_runner(self, shell: Tool) -> Runner:
         """Runs what the person typed themselves, by `shell`: in the agent's folder, unasked and without a sandbox."""
         jobs.prepare(self.tree)
-        ports = RunnerPorts(self.permissions.workspace, without_box(self.tree), self.emit, nobody, Unjudged())
-        return Runner("main", ToolSet([shell]), self.agent.runner.state, ports)
+        space, state = self.permissions.workspace, self.agent.runner.state
+        ctx = ToolContext("main", "", space, state, without_box(self.tree), self.emit)
+        return Runner(ctx, ToolSet([shell]), nobody, Unjudged())
 
     def ending(self, task: asyncio.Task[Outcome], stopped: str = "") -> tuple[str, str, Json | None]:
         """(terminal reason, text, error) of whatever became of an answer; `stopped`: why somebody stopped it."""

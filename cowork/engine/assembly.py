@@ -1,4 +1,4 @@
-"""Puts one agent together, the main one and children alike: its runner, its loop, and what it may delegate."""
+"""What agents are built from, and what each may hand on to its children."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
 from cowork.engine.emitter import Emitter
-from cowork.engine.loop import Agent, Compact
-from cowork.engine.runner import Runner, RunnerPorts
-from cowork.tools.base import AgentState, TreeState
+from cowork.tools.base import TreeState
 from cowork.tools.task import agents_list
 from cowork.tools.toolset import ToolSet
 
 if TYPE_CHECKING:
-    from cowork.engine.subagents.children import Subagents
+    from cowork.engine.loop import Agent, Compact
 
 
 @frozen
@@ -79,27 +77,10 @@ class AgentSpec:
     isolation: Isolation | None = None  # where it works, with all its children
 
 
-def build_agent(services: Services, spec: AgentSpec, agents: Subagents) -> Agent:
-    """An agent, ready for its first prompt."""
-    services = spec.isolation.services if spec.isolation else services
-    ports = RunnerPorts(
-        services.workspace,
-        services.tree,
-        services.emitter.bind(spec.path),
-        spec.ask or services.ask,
-        services.permit_for(spec.modes),
-        agents.spawn,
-        services.hooks,
-        spec.isolation.begin if spec.isolation else None,
-        agents.consult,
-    )
-    return Agent(spec, Runner(spec.path, spec.tools, AgentState(spec.cwd), ports), agents, services.compact)
-
-
 def rights_of(agent: Agent) -> Rights:
     """What an agent's children inherit and may not exceed."""
     tools = agent.runner.tools.only(refused=agent.spec.kept_tools)
-    return Rights(agent.path, tools, agent.runner.ports.permit, agent.spec.depth)
+    return Rights(agent.path, tools, agent.runner.permit, agent.spec.depth)
 
 
 @frozen

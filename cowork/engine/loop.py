@@ -14,12 +14,13 @@ from cowork.core.errors import ProviderError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Reply, Request, Retry, ToolSpec, Used
+from cowork.engine.assembly import AgentSpec, Services, rights_of, with_agents
 from cowork.engine.budget import BudgetExceeded, Settle, Slot
 from cowork.engine.metering import NOTHING, Cost, RequestMeter, upper_bound_tokens
 from cowork.engine.runner import Runner
+from cowork.tools.base import AgentState, ToolContext
 
 if TYPE_CHECKING:
-    from cowork.engine.assembly import AgentSpec
     from cowork.engine.subagents.children import Subagents
 
 Compact = Callable[["Agent", str], Awaitable[bool]]
@@ -66,19 +67,25 @@ class Outcome:
 class Agent:
     """A conversation with one model and one set of tools. It knows its ports and nobody else."""
 
-    def __init__(self, spec: AgentSpec, runner: Runner, children: Subagents, compact: Compact | None = None) -> None:
-        self.spec, self.runner, self.children = spec, runner, children
+    def __init__(self, spec: AgentSpec, services: Services, children: Subagents) -> None:
+        place = spec.isolation
+        services = place.services if place else services
+        self.spec, self.children = spec, children
         self.path, self.provider, self.system = spec.path, spec.provider, spec.system
         self.transcript, self.ledger = spec.transcript, spec.ledger
-        self.emit = runner.ports.emit
+        self.emit = services.emitter.bind(spec.path)
+        ctx = ToolContext(spec.path, "", services.workspace, AgentState(spec.cwd), services.tree, self.emit)
+        ctx.spawn, ctx.consult = children.spawn, children.consult
+        ask, permit, begin = spec.ask or services.ask, services.permit_for(spec.modes), place.begin if place else None
+        self.runner = Runner(ctx, spec.tools, ask, permit, services.hooks, begin)
         self.slot = Slot(children.slots)
-        self.told_of: tuple[object, tuple[ToolSpec, ...]] = (None, ())  # what its specs were made from, and they
         self.turns = 0
         self.usage = Usage()  # of this agent alone; the ledger also holds what is below it
         self.cost_usd: float | None = 0.0
         self.since = 0  # event id of the prompt it answers
         self.task: asyncio.Task[Any] | None = None  # in which it answers
-        self._compact = compact
+        self._told_of: tuple[object, tuple[ToolSpec, ...]] = (None, ())  # what its specs were made from, and they
+        self._compact = services.compact
         self._inbox: list[Prompt] = []
         self._denied: tuple[str, ...] = ()  # tools that were refused in its last calls
         self._finishing = False
@@ -88,11 +95,12 @@ class Agent:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What its model is told of its tools; they may grow while it works."""
-        tools = self.runner.tools
-        if self.told_of[0] is not tools.specs():
-            self.told_of = (tools.specs(), self.children.specs(self))
-        return self.told_of[1]
+        """What its model is told of its tools, which may grow while it works, and of the agents it may send out."""
+        tools, known = self.runner.tools, self.children.known
+        if self._told_of[0] != (tools.specs(), known):
+            offered = rights_of(self).offers(self.children.agents, self.children.settings)
+            self._told_of = ((tools.specs(), known), with_agents(tools, offered))
+        return self._told_of[1]
 
     def tell(self, prompt: Prompt) -> None:
         """Say something before the next request."""

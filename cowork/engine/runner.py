@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from uuid import uuid4
@@ -19,12 +19,11 @@ from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolO
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookEvent, Hooks, HookVerdict
 from cowork.core.later import later
-from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, error_record
-from cowork.core.workspace import Workspace
+from cowork.core.ports import Answer, Ask, Decision, Effect, Permit, Question, ToolRecord, error_record
 from cowork.engine.clip import clip, file_name
 from cowork.engine.hook_points import HookPoints, apply_verdict
 from cowork.tools.arguments import check
-from cowork.tools.base import AgentState, Consult, Interrupted, Spawn, Tool, ToolContext, TreeState, call_line, flat
+from cowork.tools.base import Interrupted, Tool, ToolContext, call_line, flat
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):
@@ -49,32 +48,25 @@ class JudgedCall:
     decision: Decision
 
 
-@frozen
-class RunnerPorts:
-    """What a runner works on and whom it talks to: events, the person, the judge of calls, children and hooks."""
-
-    workspace: Workspace
-    tree: TreeState
-    emit: Emit
-    ask: Ask
-    permit: Permit
-    spawn: Spawn | None = None
-    hooks: Hooks = field(default_factory=Hooks)
-    prepare: Callable[[], Awaitable[None]] | None = None  # awaited before the first calls
-    consult: Consult | None = None
-
-
 class Runner:
     """Runs the calls of one agent with exactly the tools it was given."""
 
-    def __init__(self, agent: str, tools: ToolSet, state: AgentState, ports: RunnerPorts) -> None:
-        self.agent, self.tools, self.state, self.ports = agent, tools, state, ports
-        self.hooks = HookPoints(ports.hooks, agent, ports.emit, state)
+    def __init__(
+        self,
+        ctx: ToolContext,  # what its calls may use
+        tools: ToolSet,
+        ask: Ask,
+        permit: Permit,
+        hooks: Hooks | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,  # awaited before the first calls
+    ) -> None:
+        self.agent, self.state, self.tree, self.emit = ctx.agent, ctx.state, ctx.tree, ctx.emit
+        self.tools, self.ask, self.permit = tools, ask, permit
+        self.hooks = HookPoints(hooks or Hooks(), ctx.agent, ctx.emit, ctx.state)
         self.denials: list[Json] = []  # `{tool, input, reason}`
         self.tally = Tally()
         self.exit_codes: list[int] = []
-        self.tree, self._workspace = ports.tree, ports.workspace
-        self._emit, self._permit, self._prepare = ports.emit, ports.permit, ports.prepare
+        self._ctx, self._workspace, self._prepare = ctx, ctx.workspace, prepare
         self._failures: dict[str, int] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -90,7 +82,13 @@ class Runner:
         calls = [self.tools.carried_call(call) for call in calls]
         records: list[ToolRecord] = []
         while len(records) < len(calls):
-            group = self._next_group(calls[len(records) :])
+            group: list[tuple[ToolUse, JudgedCall | None]] = []  # those that may start now, side by side
+            for call in calls[len(records) :]:  # the others are looked at when their turn comes
+                parallel, judged = self._beside(call)
+                if parallel or not group:
+                    group.append((call, judged))
+                if not parallel:
+                    break
             async with asyncio.TaskGroup() as tasks:
                 running = [tasks.create_task(self._in_turn(call, judged)) for call, judged in group]
             records += [task.result() for task in running]
@@ -100,16 +98,6 @@ class Runner:
         """Run a call that is no part of the conversation, judged as any other."""
         call = ToolUse(f"aside_{uuid4().hex[:8]}", name, args)
         return self._finish(call, await self._run_guarded(call, None), 0)
-
-    def _next_group(self, calls: Sequence[ToolUse]) -> list[tuple[ToolUse, JudgedCall | None]]:
-        """The calls that may start now, side by side; the others are looked at when their turn comes."""
-        group: list[tuple[ToolUse, JudgedCall | None]] = []
-        for call in calls:
-            parallel, judged = self._beside(call)
-            if not parallel:
-                return group or [(call, judged)]
-            group.append((call, judged))
-        return group
 
     def _beside(self, call: ToolUse) -> tuple[bool, JudgedCall | None]:
         """Whether the call may run beside others, and its judgement where that took one."""
@@ -139,7 +127,9 @@ class Runner:
         """Start, run and end one call; cancelling it ends it too."""
         started = time.monotonic()
         self.tally.start(call.name)
-        self._emit(self._start_event(call))
+        tool = self.tools.get(call.name) or self.tools.all.get(call.name)
+        line = tool.line(call.input, str(self._workspace.root)) if tool else flat(call_line(call.input))
+        self.emit(ToolStarted(call.id, call.name, call.input, tool.family if tool else "other", line))
         record = error_record("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
             record = await self._run_guarded(call, judged)
@@ -153,14 +143,8 @@ class Runner:
             if outcome == "denied":
                 reason = str(record.data.get("reason") or record.text)
                 self.denials.append({"tool": call.name, "input": call.input, "reason": reason})
-            self._emit(ToolEnded(call.id, call.name, record.to_dict(), record.display, record.images))
+            self.emit(ToolEnded(call.id, call.name, record.to_dict(), record.display, record.images))
         return record
-
-    def _start_event(self, call: ToolUse) -> ToolStarted:
-        """The event that tells of a call before it is known whether it may run."""
-        tool = self.tools.get(call.name) or self.tools.all.get(call.name)
-        line = tool.line(call.input, str(self._workspace.root)) if tool else flat(call_line(call.input))
-        return ToolStarted(call.id, call.name, call.input, tool.family if tool else "other", line)
 
     async def _run_guarded(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         key = f"{call.name}\0{call.input!r}"
@@ -185,8 +169,6 @@ class Runner:
         tool = self._find(call)
         if call.malformed:
             raise ToolError("INVALID_PARAM", f"The arguments were not run: {call.malformed}. Send the call again.")
-        if tool.precheck:
-            tool.precheck(call.input)
         judged, verdict = await self._ask_hooks("PreToolUse", judged or self._judge(tool, call))
         judged = await self._permit_or_refuse(judged)
         async with self._watch(judged):
@@ -207,8 +189,6 @@ class Runner:
             return judged, HookVerdict()
         verdict = await self.hooks.on_call(event, tool.name, self._args_for_hooks(judged), call.id)
         if verdict.updated_input is not None:
-            if tool.precheck:
-                tool.precheck(verdict.updated_input)
             judged = self._judge(tool, replace(call, input=verdict.updated_input))
         return replace(judged, decision=apply_verdict(judged.decision, verdict)), verdict
 
@@ -221,7 +201,7 @@ class Runner:
         """Run a command where it may write, after the read box made it fail and the rules or the person allow that."""
         why, ctx = first.ctx.refused, self.context(first.call.id)
         effects = [replace(effect, needs="write") for effect in first.effects]
-        decision = self._permit.judge(self.agent, first.tool, first.args, effects)
+        decision = self.permit.judge(self.agent, first.tool, first.args, effects)
         if decision.verdict == "ask":
             decision = replace(decision, reason=f"{decision.reason}: {why}")
         ctx.box = decision.box or ctx.box
@@ -254,9 +234,11 @@ class Runner:
 
     def _judge(self, tool: Tool, call: ToolUse) -> JudgedCall:
         """What the call would do and whether it may; raises what the model is told of arguments that do not fit."""
+        if tool.precheck:
+            tool.precheck(call.input)
         args, ctx = check(tool.schema, call.input), self.context(call.id)
         effects = list(tool.effects(ctx, args))
-        decision = self._permit.judge(self.agent, tool, args, effects)
+        decision = self.permit.judge(self.agent, tool, args, effects)
         ctx.reads = decision.read_only
         ctx.box = decision.box or ctx.box
         return JudgedCall(call, tool, ctx, args, effects, decision)
@@ -302,40 +284,30 @@ class Runner:
         answer = await self.put(question)
         if answer.choice in ("session", "always"):
             rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
-            self._permit.grant(self.agent, rule, forever=answer.choice == "always")
+            self.permit.grant(self.agent, rule, forever=answer.choice == "always")
         return answer
-
-    def grant(self, rule: str) -> None:
-        """Let a rule hold for this session, as the person said."""
-        self._permit.grant(self.agent, rule, forever=False)
 
     async def put(self, question: Question) -> Answer:
         """Ask the person; the question and its answer are events, whatever happens."""
         question_id = uuid4().hex[:12]
-        self._emit(QuestionAsked(question_id, question.to_dict()))
+        self.emit(QuestionAsked(question_id, question.to_dict()))
         answer = Answer("no", "withdrawn: the call was stopped")
         try:
             await self.hooks.on_question(question)
-            answer = await self.ports.ask(question)
+            answer = await self.ask(question)
         finally:
-            self._emit(QuestionAnswered(question_id, answer.choice, question.rule, answer.note))
+            self.emit(QuestionAnswered(question_id, answer.choice, question.rule, answer.note))
         return answer
 
     def context(self, tool_use_id: str = "") -> ToolContext:
         """What a call may use; without an id, what a program that calls for the agent may."""
-        return ToolContext(
-            agent=self.agent,
+        return replace(
+            self._ctx,
             tool_use_id=tool_use_id,
-            workspace=self._workspace,
-            state=self.state,
-            tree=self.tree,
-            emit=self._emit,
-            output=lambda text: self._emit(ToolOutput(tool_use_id, text)),
-            spawn=self.ports.spawn,
-            consult=self.ports.consult,
-            offer=self.tools.add,
+            output=lambda text: self.emit(ToolOutput(tool_use_id, text)),
             deferred=lambda: self.tools.deferred,
             ask=self.put,
+            resolved={},
         )
 
     def _finish(self, call: ToolUse, record: ToolRecord, seconds: float) -> ToolRecord:

@@ -123,7 +123,6 @@ class ToolContext:
     output: Callable[[str], None] = lambda text: None  # live output, shown while the call runs
     spawn: Spawn | None = None
     consult: Consult | None = None  # puts a request of the tool's own to the agent's model
-    offer: Callable[[Tool], None] = lambda tool: None  # adds a tool to this agent's; its next request has it
     deferred: Callable[[], Sequence[Tool]] = lambda: ()  # those of this agent's tools that its model is not told of
     ask: Ask | None = None  # puts a question to the person
     reads: bool = False  # the call was judged to change nothing, and is held to that

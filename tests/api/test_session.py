@@ -162,6 +162,15 @@ async def test_an_agent_of_the_program_is_sent_out(scripted: Options) -> None:
         assert await session.task("poet", "write") == "a rose"
 
 
+async def test_an_agent_that_is_sent_out_changes_no_cached_prompt(scripted: Options) -> None:
+    poet = cowork.AgentDef("poet", "Writes verse.", "You write verse.", tools=())
+    async with cowork.Session(**scripted("hello", children={"poet": [{"say": "a rose"}]})) as session:
+        await session.ask("hi")
+        told = session.run.agent.specs
+        await session.task(poet, "write")
+        assert session.run.agent.specs is told
+
+
 async def test_a_failed_task_raises_its_record(scripted: Options) -> None:
     fault = {"fault": {"kind": "auth", "message": "no"}}
     async with cowork.Session(**scripted(children={"explore": [fault]})) as session:

@@ -12,11 +12,11 @@ from cowork.core.blocks import ToolUse
 from cowork.core.hygiene import clean_environ
 from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
-from cowork.engine.runner import Runner, RunnerPorts
+from cowork.engine.runner import Runner
 from cowork.permissions import Permissions
 from cowork.permissions.rules import RuleBook, Rules
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.tools.base import AgentState, TreeState
+from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.shell import jobs
 from tests.fakes.calls import TOOLS
 
@@ -60,7 +60,8 @@ async def work(root: Path, store: Path, mode: str, old: str, new: str) -> list[s
 
     tree = TreeState(scratch=root.parent, environ=clean_environ(environ), wrap=sandbox.wrap, explain=sandbox.explain)
     permit = Permissions(workspace=space, mode=mode, book=book, trusted=True, sandbox=sandbox)
-    runner = Runner("main", TOOLS, AgentState(root), RunnerPorts(space, tree, lambda event: None, yes, permit))
+    ctx = ToolContext("main", "", space, AgentState(root), tree, lambda event: None)
+    runner = Runner(ctx, TOOLS, yes, permit)
     try:
         for step in steps(old, new):
             (record,) = await runner.run([step])

@@ -16,7 +16,7 @@ import pytest
 from cowork.core.blocks import ToolUse
 from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
-from cowork.engine.runner import Runner, RunnerPorts
+from cowork.engine.runner import Runner
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox import landlock
 from cowork.permissions.sandbox.box import Sandbox
@@ -126,8 +126,7 @@ async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> No
     async def yes(question: Question) -> Answer:
         return Answer("once")
 
-    ports = RunnerPorts(held.ctx.workspace, held.ctx.tree, lambda event: None, yes, permit)
-    runner = Runner("main", TOOLS, held.ctx.state, ports)
+    runner = Runner(held.ctx, TOOLS, yes, permit)
     steps: list[str] = []
 
     async def before_command(tell: object) -> None:

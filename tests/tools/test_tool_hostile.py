@@ -12,9 +12,9 @@ import pytest
 from cowork.core.blocks import ToolUse
 from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
-from cowork.engine.runner import Runner, RunnerPorts
+from cowork.engine.runner import Runner
 from cowork.permissions import Permissions
-from cowork.tools.base import AgentState, TreeState
+from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.shell import jobs
 from tests.fakes.calls import TOOLS
 from tests.fakes.record_rules import problems
@@ -72,8 +72,8 @@ async def runner(tmp_path: Path) -> AsyncIterator[Runner]:
     workspace = Workspace(tmp_path / "work")
     tree = TreeState(tmp_path / "scratch", {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
     permit = Permissions(workspace=workspace, mode="bypass", trusted=True)
-    ports = RunnerPorts(workspace, tree, lambda event: None, ask, permit)
-    yield Runner("main", TOOLS, AgentState(workspace.root), ports)
+    ctx = ToolContext("main", "", workspace, AgentState(workspace.root), tree, lambda event: None)
+    yield Runner(ctx, TOOLS, ask, permit)
     await jobs.close(tree)
 
 

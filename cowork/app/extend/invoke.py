@@ -203,7 +203,7 @@ class Invoker:
         )
         if answer.choice != "no":
             for rule in rules:
-                runner.grant(rule)
+                runner.permit.grant(runner.agent, rule, forever=False)
 
 
 def _rule(text: str) -> str:

@@ -17,9 +17,9 @@ from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.errors import CoworkError, ToolError, UserError
 from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.later import later
-from cowork.core.ports import Reply, Request, TaskOrder, ToolRecord, ToolSpec
+from cowork.core.ports import Reply, Request, TaskOrder, ToolRecord
 from cowork.core.transcript import Transcript
-from cowork.engine.assembly import AgentSpec, Isolation, Services, build_agent, rights_of, with_agents
+from cowork.engine.assembly import AgentSpec, Isolation, Services
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
 from cowork.engine.loop import REPORT_NOW, Agent, Prompt
@@ -42,6 +42,7 @@ class Subagents:
         self, services: Services, agents: Agents, settings: Settings, ledger: Ledger, first_number: int = 1
     ) -> None:
         self.services, self.agents, self.settings = services, agents, settings
+        self.known = agents  # those of files: one that a program sends out changes no prompt that is cached
         self.running: dict[str, Child] = {}  # by subagent_id
         self.accounts = Accounts()
         self.slots = asyncio.Semaphore(settings.max_concurrent)  # taken in the order they are asked for
@@ -51,12 +52,6 @@ class Subagents:
         self._background: dict[asyncio.Task[None], str] = {}  # watcher -> path of the parent
         tokens, cost, seconds = settings.max_total_tokens, settings.max_total_cost_usd, settings.max_total_time
         self._ledger = Ledger(Limits(tokens, cost, seconds, settings.max_executions), parent=ledger)
-
-    def use(self, agents: Agents) -> None:
-        """Send out these from now on, and tell every model so."""
-        self.agents = agents
-        for agent in self._agents.values():
-            agent.told_of = (None, ())
 
     async def consult(self, ctx: ToolContext, request: Request) -> tuple[Reply, Json]:
         """Put a question of a tool to its agent's model; gives the answer, and what it cost as JSON."""
@@ -72,7 +67,7 @@ class Subagents:
 
     def add(self, spec: AgentSpec) -> Agent:
         """Put an agent together and let it delegate."""
-        agent = self._agents[spec.path] = build_agent(self.services, spec, self)
+        agent = self._agents[spec.path] = Agent(spec, self.services, self)
         return agent
 
     async def spawn(self, ctx: ToolContext, order: TaskOrder) -> ToolRecord:
@@ -160,10 +155,6 @@ class Subagents:
         above = (self._agents.get("/".join(names[:depth])) for depth in range(1, len(names)))
         return any(agent.task.cancelling() for agent in above if agent and agent.task)
 
-    def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
-        """An agent's tools as its model is told of them: Task with the agents it may send out, or no Task at all."""
-        return with_agents(agent.runner.tools, rights_of(agent).offers(self.agents, self.settings))
-
     def agent(self, path: str) -> Agent:
         """An agent at work."""
         return self._agents[path]
@@ -226,7 +217,7 @@ class Subagents:
             modes=(*parent.spec.modes, definition.permission_mode),
             depth=parent.spec.depth + 1,
             chain=(*parent.spec.chain, (assignment.key, definition.name)),
-            ask=lambda question: clock.pause_for(parent.runner.ports.ask(question)),
+            ask=lambda question: clock.pause_for(parent.runner.ask(question)),
             isolation=isolation,
         )
         return Child(id, assignment, self.add(spec), clock, requested)
