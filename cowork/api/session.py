@@ -17,7 +17,7 @@ from cowork.app.build import build
 from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in, wait_for
 from cowork.config.run_options import RunOptions
-from cowork.core.blocks import Image, Json, Usage, cost_since
+from cowork.core.blocks import Image, Json, Usage
 from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Event
 from cowork.core.frozen import finish_all
@@ -101,12 +101,12 @@ class Session:
     @property
     def cost(self) -> float | None:
         """USD so far, children and retries counted in; None when a price is not known."""
-        return self.run.ledger.cost_usd
+        return self.run.ledger.spent.cost_usd
 
     @property
     def usage(self) -> Usage:
         """Tokens so far, children and retries counted in."""
-        return self.run.ledger.usage
+        return self.run.ledger.spent.usage
 
     @overload
     def ask(self, prompt: str, *, images: Sequence[Image] = ()) -> PendingAnswer[None]: ...
@@ -171,7 +171,7 @@ class Session:
         async with self._asking:
             run = self.run
             run.output_schema, run.structured = wanted, None
-            turns, usage, cost = run.agent.turns, run.ledger.usage, run.ledger.cost_usd
+            turns, before = run.agent.turns, run.ledger.spent
             if on_event:
                 run.emitter.add(on_event)
             self._answer = answer = asyncio.create_task(_in_time(run, prompt))
@@ -185,16 +185,9 @@ class Session:
             self._reason, self._text = reason, text
             if bug := bug_in(answer):
                 raise bug
-            result = Result(
-                text,
-                value_as(kind, run.structured) if reason == "completed" else None,
-                reason,
-                run.session_id,
-                run.agent.turns - turns,
-                run.ledger.usage - usage,
-                cost_since(run.ledger.cost_usd, cost),
-                error or {},
-            )
+            value = value_as(kind, run.structured) if reason == "completed" else None
+            took, spent = run.agent.turns - turns, run.ledger.spent - before
+            result = Result(text, value, reason, run.session_id, took, spent.usage, spent.cost_usd, error or {})
             if reason != "completed":
                 raise failure(result)
             return result

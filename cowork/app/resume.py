@@ -12,6 +12,7 @@ from cowork.core.blocks import ToolUse
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, SessionStarted, ToolEnded
 from cowork.core.later import later
 from cowork.core.ports import tighter
+from cowork.engine.budget import Cost
 from cowork.engine.clip import file_name
 from cowork.engine.loop import Prompt
 
@@ -121,8 +122,7 @@ def _end(run: Run, child: InterruptedChild, open_calls: dict[str, ToolUse]) -> N
         turns=child.turns,
         tally=child.tally,
         files_changed=child.files_changed,
-        usage=child.spent.usage,
-        cost_usd=child.spent.cost_usd,
+        spent=Cost(child.spent.usage, child.spent.cost_usd),
         code="ABORTED",
         reason="Subagent was aborted: the process ended. Task with `resume` goes on with it.",
     )

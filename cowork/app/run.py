@@ -181,7 +181,7 @@ class Run:
             message = f"An error inside cowork: {type(bug).__name__}."
             return "internal_error", text, {"code": "internal_error", "message": message}
         outcome = task.result()
-        strict = self.project.options.strict_denials and (self.agent.runner.denials or self.subagents.accounts.denials)
+        strict = self.project.options.strict_denials and (self.agent.runner.denials or self.subagents.denials)
         if outcome.reason == "completed" and (outcome.denied or strict):
             message = "The run ended on a denied action." if outcome.denied else "An action was denied."
             return "denied", outcome.text, {"code": "denied", "message": message}
@@ -189,7 +189,6 @@ class Run:
 
     def end(self, reason: str, text: str, error: Json | None) -> Json:
         """Publish the last event; gives the result object."""
-        accounts = self.subagents.accounts
         result = result_object(
             reason,
             error or None,
@@ -197,15 +196,15 @@ class Run:
             session_id=self.session_id,
             num_turns=self.agent.turns,
             duration_ms=round((time.monotonic() - self.started) * 1000),
-            usage=self.ledger.usage.to_dict(),
-            total_cost_usd=self.ledger.cost_usd,
+            usage=self.ledger.spent.usage.to_dict(),
+            total_cost_usd=self.ledger.spent.cost_usd,
             model=self.agent.provider.model,
-            tasks=accounts.tasks(),
-            cost_by_subagent_type=accounts.cost_by_type(),
-            denials=[*self.agent.runner.denials, *accounts.denials],
+            tasks=self.subagents.tasks(),
+            cost_by_subagent_type=self.subagents.cost_by_type(),
+            denials=[*self.agent.runner.denials, *self.subagents.denials],
             warnings=self.warnings,
             structured_output=self.structured,
-            **({"usage_estimated": True} if self.ledger.estimated else {}),
+            **({"usage_estimated": True} if self.ledger.spent.estimated else {}),
         )
         self.emit(RunEnded(result))
         return result

@@ -45,10 +45,10 @@ class ToolSpec:
 
     @cached_property
     def size(self) -> int:
-        """About the characters it takes in every request."""
+        """About the bytes it takes in every request."""
         import json  # settings are read without it
 
-        return len(self.name) + len(self.description) + len(json.dumps(self.schema))
+        return len(f"{self.name}{self.description}{json.dumps(self.schema)}".encode("utf-8", "replace"))
 
 
 @frozen

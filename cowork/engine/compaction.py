@@ -18,9 +18,9 @@ from cowork.core.format import plural
 from cowork.core.frozen import frozen
 from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold, is_pinned
+from cowork.engine.budget import NOTHING, Cost
 from cowork.engine.clip import file_name, save
 from cowork.engine.loop import PEOPLE, Agent
-from cowork.engine.metering import NOTHING, Cost
 
 BULKY = 500  # tokens of a result worth clearing
 FRESH_TURNS = 4  # replies whose results are never cleared
@@ -130,7 +130,9 @@ class Compaction:
         wish = f"\n\nThe user asks to keep in mind: {hint}" if hint else ""
         most = room.chars(ASK_SHARE)
         for _ in range(TRIES):
-            text = _fit(older, most)
+            text = render(older)
+            if len(text) > most:  # results give way first, then the middle
+                text = _squeeze(render(older, clip=200), most)
             most = len(text) // 4
             request = Request(
                 self.instructions,
@@ -314,15 +316,6 @@ def _pin(agent: Agent, name: str, text: str, room: int) -> str:
     where = save(text, agent.runner.tree.scratch / file_name(name, agent.path))
     said = f"[… middle left out: the whole is in {where}, which you may Read …]" if where else LEFT_OUT
     return _squeeze(text, room, said)
-
-
-def _fit(older: Sequence[Event], room: int) -> str:
-    """The conversation in so many characters: results give way first, then the middle."""
-    for clip in (800, 200):
-        text = render(older, clip=clip)
-        if len(text) <= room:
-            return text
-    return _squeeze(text, room)
 
 
 def _squeeze(text: str, room: int, said: str = LEFT_OUT) -> str:

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
-from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost, cost_since, outcome_of
+from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, outcome_of
 from cowork.core.errors import ProviderError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Reply, Request, Retry, ToolSpec, Used
 from cowork.engine.assembly import AgentSpec, Services, rights_of, with_agents
-from cowork.engine.budget import BudgetExceeded, Settle, Slot
-from cowork.engine.metering import NOTHING, Cost, RequestMeter, upper_bound_tokens
+from cowork.engine.budget import NOTHING, BudgetExceeded, Cost, RequestMeter, Settle, Slot, upper_bound_tokens
 from cowork.engine.runner import Runner
 from cowork.tools.base import AgentState, ToolContext
 
@@ -80,8 +79,7 @@ class Agent:
         self.runner = Runner(ctx, spec.tools, ask, permit, services.hooks, begin)
         self.slot = Slot(children.slots)
         self.turns = 0
-        self.usage = Usage()  # of this agent alone; the ledger also holds what is below it
-        self.cost_usd: float | None = 0.0
+        self.spent = NOTHING  # by this agent alone; the ledger also holds what is below it
         self.since = 0  # event id of the prompt it answers
         self.task: asyncio.Task[Any] | None = None  # in which it answers
         self._told_of: tuple[object, tuple[ToolSpec, ...]] = (None, ())  # what its specs were made from, and they
@@ -118,7 +116,7 @@ class Agent:
         """Answer one prompt. Limits and failures of the service are outcomes; only cancelling raises."""
         started, turns_before = time.monotonic(), self.turns
         self.task = asyncio.current_task()
-        before = (self.ledger.usage, self.ledger.cost_usd)
+        before = self.ledger.spent
         self._finishing = False
         self._denied = ()
         reason, error, text, stop = "interrupted", Json(), "", ""
@@ -140,15 +138,15 @@ class Agent:
             more = {"status": failure.status, "hint": failure.hint}
             error = {"code": failure.kind, "message": failure.message} | {k: v for k, v in more.items() if v}
         finally:
-            usage = self.ledger.usage - before[0]
-            cost = cost_since(self.ledger.cost_usd, before[1])
+            spent = self.ledger.spent - before
             if heard and not text and reason != "completed":
                 text = self.transcript.last_text(self.since)
             turns, early, cut = self.turns - turns_before, stop == "early", CUT_SHORT.get(stop, "")
-            outcome = Outcome(reason, text, turns, usage, cost, error, self._denied, early=early, cut=cut)
+            sums = (reason, text, turns, spent.usage, spent.cost_usd)
+            outcome = Outcome(*sums, error, self._denied, early=early, cut=cut)
             self.forget("steer")  # what came too late is said again, or void
             took, cut_off = round((time.monotonic() - started) * 1000), self.cut_off()
-            self.emit(TurnEnded(reason, text, turns, usage, cost, took, error, cut_off))
+            self.emit(TurnEnded(*sums, took, error, cut_off))
         return outcome
 
     async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str]:
@@ -246,7 +244,11 @@ class Agent:
         self, request: Request, before: Usage, say: Callable[[Delta], None] = lambda piece: None, *, least: int = 0
     ) -> tuple[Reply, Cost]:
         """One request of any kind, reserved for and counted with all its tries, and what the whole answer cost."""
-        self._stop_if_told()
+        # No request after a stop of this agent or of one above it: a wait that ended in the moment it was cancelled
+        # may have swallowed that, and a stop takes a while to come down.
+        stopped = self.task and self.task.cancelling() and not self.task.done()  # done: of an earlier prompt
+        if stopped or self.children.is_stopped(self.path):
+            raise asyncio.CancelledError
         settle = await self._reserve(request, least)
         meter = RequestMeter(self.provider, request, before)
         try:
@@ -260,10 +262,8 @@ class Agent:
             self.add_wasted(meter.count_stop())
             raise
         finally:
-            spent = meter.spent
-            self.usage = self.usage + spent.usage
-            self.cost_usd = add_cost(self.cost_usd, spent.cost_usd)
-            settle(spent.usage, spent.cost_usd, spent.estimated)
+            self.spent = self.spent + meter.spent
+            settle(meter.spent)
             self.spec.on_progress(False)
 
     def _say(self, piece: Delta) -> None:
@@ -274,15 +274,6 @@ class Agent:
         """Count a request that gave no usable reply, for the event that reports it."""
         if cost.usage.total:
             self._lost = self._lost + cost
-
-    def _stop_if_told(self) -> None:
-        """Make no request after a stop of this agent or of one above it.
-
-        A wait that ended in the moment it was cancelled may have swallowed that, and a stop takes a while to come down.
-        """
-        stopped = self.task and self.task.cancelling() and not self.task.done()  # done: of an earlier prompt
-        if stopped or self.children.is_stopped(self.path):
-            raise asyncio.CancelledError
 
     async def _reserve(self, request: Request, least: int) -> Settle:
         """Make room for what the request may use at most; without a limit nobody needs to know."""

@@ -25,7 +25,7 @@ from cowork.core.errors import ToolErrorCode, UserError
 from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, ReplyAdded, from_dict
 from cowork.core.git import git_output
 from cowork.core.ports import ToolRecord
-from cowork.engine.budget import BudgetExceeded
+from cowork.engine.budget import BudgetExceeded, Cost
 from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.flows.flow import FlowTask
 from cowork.tools.base import Interrupted
@@ -250,7 +250,7 @@ class JobRunner:
         child = RemoteChild(self._session, task, f"{task.agent}-{self._number}", self._stop_all)
         ledger = self._session.run.ledger
         limit = ledger.limits.cost_usd
-        left = max(0.000001, limit - (ledger.cost_usd or 0.0)) if limit else None
+        left = max(0.000001, limit - (ledger.spent.cost_usd or 0.0)) if limit else None
         options = replace(self._options, model=task.model or self._options.model, agent=task.agent, max_cost=left)
         job = job_of(child.id, task.prompt, options, task.schema)
         try:
@@ -315,8 +315,7 @@ class RemoteChild:
             "completed" if done else "error",
             str(result.get("result") or ""),
             turns=int(result.get("num_turns") or 0),
-            usage=usage,
-            cost_usd=cost,
+            spent=Cost(usage, cost),
             duration_ms=int(result.get("duration_ms") or 0),
             model_id=str(result.get("model") or ""),
             structured=result.get("structured_output"),
@@ -325,7 +324,7 @@ class RemoteChild:
         )
 
     def fail(self, code: ToolErrorCode, message: str) -> ToolRecord:
-        return self._close("error", "", code=code, reason=message, usage=self._usage, cost_usd=self._cost)
+        return self._close("error", "", code=code, reason=message, spent=Cost(self._usage, self._cost))
 
     def _close(self, status: Any, text: str, *, model_id: str = "", **facts: Any) -> ToolRecord:
         end = ChildResult(replace(self._start, model_id=model_id), status, text, **facts)
@@ -335,7 +334,7 @@ class RemoteChild:
 
     def _book(self, usage: Usage, cost: float | None) -> None:
         ledger = self._run.ledger
-        ledger.book(usage, cost)
+        ledger.book(Cost(usage, cost))
         self._usage = self._usage + usage
         self._cost = add_cost(self._cost, cost) or self._cost
         try:

@@ -70,18 +70,18 @@ ROWS: list[tuple[str, Check]] = [
         "... its id, description, model and status",
         lambda: {"subagent_id", "description", "model", "status"} <= set(tasks()[0]),
     ),
-    ("Parts add up to the whole", lambda: e.review().stage.ledger.usage.total == 4 * 1650),
+    ("Parts add up to the whole", lambda: e.review().stage.ledger.spent.usage.total == 4 * 1650),
     ("Budgets can stop the spending", lambda: "max_total_cost_usd" in e.page("delegating.md")),
     ("Durations guide a timeout", lambda: e.ended_by("timeout").data["duration_ms"] >= 50),
 ]
 
 
 def by_type() -> dict[str, dict[str, object]]:
-    return dict(e.review().stage.subagents.accounts.cost_by_type())
+    return dict(e.review().stage.subagents.cost_by_type())
 
 
 def tasks() -> list[dict[str, object]]:
-    return list(e.review().stage.subagents.accounts.tasks())
+    return list(e.review().stage.subagents.tasks())
 
 
 def two_types() -> e.Played:

@@ -69,7 +69,7 @@ def check(chat: Live, windowed: Windowed, server: Server) -> None:
     assert chat.run.log is not None
     events = read(chat.run.log.folder / LOG).events
     assert fold(events).messages() == chat.run.agent.transcript.messages()
-    assert totals(e for e in chat.events if e.durable)[""].usage == chat.run.agent.ledger.usage
+    assert totals(e for e in chat.events if e.durable)[""].usage == chat.run.agent.ledger.spent.usage
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -259,13 +259,13 @@ async def test_by_hand_a_stop_changes_nothing_and_is_counted(tmp_path: Path, wor
     with server:
         async with live(tmp_path, server, settings=KNOWN) as chat:
             await chat.say(TASK)
-            before = chat.run.agent.ledger.usage
+            before = chat.run.agent.ledger.spent.usage
             task = asyncio.ensure_future(chat.run.compaction(chat.run.agent, "manual"))
             await asyncio.to_thread(hold.reached.wait, 30)
             task.cancel()
             await asyncio.wait([task])
             hold.release.set()
-            spent = chat.run.agent.ledger.usage
+            spent = chat.run.agent.ledger.spent.usage
             assert spent.prompt_tokens > before.prompt_tokens
             check(chat, windowed, server)  # though no turn has ended since
             assert (await chat.say("Go on.")).text == "More."

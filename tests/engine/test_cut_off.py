@@ -62,15 +62,15 @@ async def test_a_stopped_answer_counts_what_came_of_it(stage: Stage, format: str
     assert event.reason == "interrupted"
     lost = Usage.from_dict(event.cut_off["usage"])
     assert lost.output_tokens >= 1
-    assert event.cut_off["estimated"] is stage.ledger.estimated is True
+    assert event.cut_off["estimated"] is stage.ledger.spent.estimated is True
     if format == "anthropic":  # which tells the input with its first event
         assert (lost.input_tokens, lost.cache_read_tokens) == (50, 4_000)
     else:  # what the request before it was is cached, as far as anybody can tell
         assert lost.input_tokens + lost.cache_read_tokens > 500
         assert bool(lost.cache_read_tokens) == bool(_first_usage(stage).cache_write_tokens)
     assert event.cut_off["cost_usd"] > 0
-    assert stage.ledger.usage == _first_usage(stage) + lost == event.usage
-    assert in_the_log(stage) == (stage.ledger.usage, pytest.approx(stage.ledger.cost_usd))
+    assert stage.ledger.spent.usage == _first_usage(stage) + lost == event.usage
+    assert in_the_log(stage) == (stage.ledger.spent.usage, pytest.approx(stage.ledger.spent.cost_usd))
 
 
 def _first_usage(stage: Stage) -> Usage:
@@ -107,8 +107,8 @@ async def test_a_broken_answer_counts_whether_it_is_tried_again_or_not(stage: St
     assert retry.usage.prompt_tokens > 0
     assert lost["usage"]["output_tokens"] >= len(WORDS) // 8
     assert lost["estimated"] is True
-    assert in_the_log(stage) == (stage.ledger.usage, pytest.approx(stage.ledger.cost_usd))
-    assert outcome.usage == stage.ledger.usage == retry.usage + Usage.from_dict(lost["usage"])
+    assert in_the_log(stage) == (stage.ledger.spent.usage, pytest.approx(stage.ledger.spent.cost_usd))
+    assert outcome.usage == stage.ledger.spent.usage == retry.usage + Usage.from_dict(lost["usage"])
 
 
 @EACH_FORMAT
@@ -118,7 +118,7 @@ async def test_a_refusal_costs_nothing(stage: Stage, format: str) -> None:
         outcome = await stage.agent.run(Prompt("go"))
         await stage.provider.aclose()
     assert (outcome.usage, outcome.cost_usd, ended(stage).cut_off) == (Usage(), 0.0, {})
-    assert not stage.ledger.estimated
+    assert not stage.ledger.spent.estimated
 
 
 async def test_a_stop_while_it_waits_to_try_again_loses_nothing_more(stage: Stage) -> None:
@@ -145,4 +145,4 @@ async def test_a_killed_child_says_that_its_cost_is_an_estimate(stage: Stage) ->
     assert data["total_cost_usd"] > 0
     assert data["usage_estimated"] is True
     assert f"about {data['usage']['prompt_tokens'] + data['usage']['completion_tokens']:,} tokens" in end.record["text"]
-    assert in_the_log(stage) == (stage.ledger.usage, pytest.approx(stage.ledger.cost_usd))
+    assert in_the_log(stage) == (stage.ledger.spent.usage, pytest.approx(stage.ledger.spent.cost_usd))

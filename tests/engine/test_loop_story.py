@@ -115,7 +115,7 @@ async def test_the_token_limit_is_an_outcome_and_overshoots_by_one_request_at_mo
     look = turn(call("LS", path="."), usage={"input_tokens": 60, "output_tokens": 1})
     story = await stage.play("go", [look, look, look])
     assert (story.outcome.reason, len(story.requests)) == ("budget", 2)
-    assert stage.ledger.usage.total == 122
+    assert stage.ledger.spent.usage.total == 122
 
 
 async def test_cancelling_answers_every_open_call(stage: Stage) -> None:

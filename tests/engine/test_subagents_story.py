@@ -318,10 +318,10 @@ async def test_the_total_is_own_plus_children_exactly(stage: Stage) -> None:
     )
     stage.set_up(provider)
     await stage.agent.run(Prompt("go"))
-    by_type = stage.subagents.accounts.cost_by_type()
-    parts = stage.agent.cost_usd + sum(t["total_cost_usd"] for t in by_type.values())
-    assert stage.ledger.cost_usd == round(parts, 9)
-    assert stage.ledger.usage.total == 4 * (1_333 + 77)
+    by_type = stage.subagents.cost_by_type()
+    parts = stage.agent.spent.cost_usd + sum(t["total_cost_usd"] for t in by_type.values())
+    assert stage.ledger.spent.cost_usd == round(parts, 9)
+    assert stage.ledger.spent.usage.total == 4 * (1_333 + 77)
     assert {name: sums["tasks"] for name, sums in by_type.items()} == {"explore": 1, "plan": 1}
 
 

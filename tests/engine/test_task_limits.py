@@ -11,7 +11,7 @@ from cowork.agents import Agents
 from cowork.core.blocks import Usage
 from cowork.core.events import ToolEnded
 from cowork.core.ports import Answer, Question
-from cowork.engine.budget import BudgetExceeded, Ledger, Limits
+from cowork.engine.budget import BudgetExceeded, Cost, Ledger, Limits
 from cowork.engine.loop import Prompt
 from cowork.providers.scripted import Scripted
 from tests.fakes.clock import Clock
@@ -37,7 +37,7 @@ async def test_large_first_requests_of_parallel_children_overshoot_by_one_at_mos
     orders = [task(prompt=f"{n} " + "words " * 25_000) for n in range(5)]
     done = {**say("read it"), "usage": {"input_tokens": 50_000, "output_tokens": 10}, "delay_ms": 5}
     await stage.play("go", [turn(*orders), say("ok")], {"explore": [done]})
-    assert stage.ledger.usage.total - stage.agent.usage.total <= 60_000 + 50_010
+    assert stage.ledger.spent.usage.total - stage.agent.spent.usage.total <= 60_000 + 50_010
     assert sorted(codes(stage)) == [""] * 2 + ["QUOTA_EXCEEDED"] * 3
 
 
@@ -163,9 +163,9 @@ async def test_a_waiting_request_that_is_cancelled_holds_nothing() -> None:
     later = asyncio.create_task(ledger.reserve(20, None))
     await asyncio.sleep(0)
     assert not later.done()
-    first(Usage(50), 0.0)
-    (await later)(Usage(60), 0.0)
-    assert ledger.usage.total == 110
+    first(Cost(Usage(50)))
+    (await later)(Cost(Usage(60)))
+    assert ledger.spent.usage.total == 110
     with pytest.raises(BudgetExceeded, match="Token limit reached: 110/100"):
         await ledger.reserve(1, None)
 
@@ -180,12 +180,12 @@ async def test_all_who_wait_near_a_limit_go_on_or_are_told() -> None:
         except BudgetExceeded:
             return "refused"
         await asyncio.sleep(0.001)
-        settle(Usage(200), 0.0)
+        settle(Cost(Usage(200)))
         return "spent"
 
     results = await asyncio.wait_for(asyncio.gather(*(spend(ledger) for ledger in children)), 30)
-    assert results.count("spent") == top.usage.total // 200
-    assert 1_000 <= top.usage.total <= 1_200
+    assert results.count("spent") == top.spent.usage.total // 200
+    assert 1_000 <= top.spent.usage.total <= 1_200
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -208,6 +208,6 @@ async def test_the_time_a_person_takes_to_answer_is_not_the_childs(stage: Stage,
 
 async def test_a_cost_that_is_unknown_is_no_cost_of_nothing() -> None:
     ledger = Ledger(Limits(cost_usd=1.0))
-    (await ledger.reserve(10, None))(Usage(10), None)
+    (await ledger.reserve(10, None))(Cost(Usage(10), None))
     with pytest.raises(BudgetExceeded, match="the price of a request is unknown"):
         await ledger.reserve(10, None)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cowork.agents import Agents
-from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, Event, QuestionAnswered, QuestionAsked, ToolEnded
 from cowork.core.ports import TaskOrder
+from cowork.engine.budget import NOTHING
 from cowork.engine.compaction import Compaction
 from cowork.engine.loop import Prompt
 from cowork.frontends.repl.input.dialogs import Dialogs
@@ -223,7 +223,7 @@ async def test_a_child_asked_to_finish_before_it_began_does_not_begin(stage: Sta
     stage.set_up(Scripted([turn(task(), task("plan", "two")), say("ok")], {"explore": first, "plan": [say("never")]}))
     running = in_the_stage(stage)
     await stage.until("agent.started", "main/plan-2")
-    assert stage.subagents.finish("plan-2")
+    stage.subagents.finish("plan-2")
     story = stage.story(await running)
     assert ended(stage, "plan-2")["data"]["status"] == "aborted"
     assert len(story.asked(CHILD)) == 1
@@ -243,7 +243,7 @@ async def test_a_stopped_tree_leaves_no_reservation_and_no_place(stage: Stage) -
     assert stage.all_slots_free
     assert stage.subagents.running == {}
     settle = await asyncio.wait_for(stage.subagents._ledger.reserve(20_000, None), 30)
-    settle(Usage(), 0.0)
+    settle(NOTHING)
     assert violations(stage.agent.transcript.messages()) == []
 
 

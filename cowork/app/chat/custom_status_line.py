@@ -82,7 +82,7 @@ def _state(run: Run, cost: float | None) -> Json:
                 "description": child.label,
                 "label": child.action,
                 "model": child.agent.provider.model,
-                "tokenCount": child.agent.ledger.usage.total,
+                "tokenCount": child.agent.ledger.spent.usage.total,
                 "contextWindowSize": child.agent.provider.context_window,
                 "cwd": str(child.agent.runner.state.cwd),
             }

@@ -195,7 +195,7 @@ class ChatHost:
 
     def status(self) -> Status:
         run = self.run
-        window, spent = run.agent.provider.context_window, run.ledger.cost_usd
+        window, spent = run.agent.provider.context_window, run.ledger.spent.cost_usd
         return Status(
             version=__version__,
             cwd=paths.short(run.root, self.environ),

@@ -73,8 +73,8 @@ class Child:
         return self.start
 
     def updated_event(self) -> AgentUpdated:
-        agent, ledger = self.agent, self.agent.ledger
-        counts = (agent.turns, agent.runner.tally.started, ledger.usage, ledger.cost_usd, self.elapsed_ms)
+        agent, spent = self.agent, self.agent.ledger.spent
+        counts = (agent.turns, agent.runner.tally.started, spent.usage, spent.cost_usd, self.elapsed_ms)
         return AgentUpdated(self.id, self.status, *counts, self.action)
 
     def background_record(self) -> ToolRecord:
@@ -176,9 +176,7 @@ class Child:
             tally=self.agent.runner.tally,
             exit_codes=tuple(self.agent.runner.exit_codes),
             files_changed=self.agent.runner.changed.so_far(),
-            usage=agent.ledger.usage,
-            cost_usd=agent.ledger.cost_usd,
-            estimated=agent.ledger.estimated,
+            spent=agent.ledger.spent,
             duration_ms=self.elapsed_ms,
             code=code,
             reason=reason,

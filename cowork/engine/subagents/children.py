@@ -13,14 +13,14 @@ from typing import Any
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
-from cowork.core.blocks import Json, Usage, add_cost
+from cowork.core.blocks import Json, Usage
 from cowork.core.errors import CoworkError, ToolError, UserError
 from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.later import later
 from cowork.core.ports import Reply, Request, TaskOrder, ToolRecord
 from cowork.core.transcript import Transcript
 from cowork.engine.assembly import AgentSpec, Isolation, Services
-from cowork.engine.budget import BudgetExceeded, Ledger, Limits
+from cowork.engine.budget import NOTHING, BudgetExceeded, Cost, Ledger, Limits
 from cowork.engine.clip import file_name
 from cowork.engine.loop import REPORT_NOW, Agent, Prompt
 from cowork.engine.subagents.order import Assignment
@@ -44,7 +44,9 @@ class Subagents:
         self.services, self.agents, self.settings = services, agents, settings
         self.known = agents  # those of files: one that a program sends out changes no prompt that is cached
         self.running: dict[str, Child] = {}  # by subagent_id
-        self.accounts = Accounts()
+        self.denials: list[Json] = []  # of those that ended
+        self._views: list[Json] = []  # in the order they were sent out; empty while they run
+        self._by_type: dict[str, tuple[int, Cost, int]] = {}  # how many ended, what they spent, milliseconds
         self.slots = asyncio.Semaphore(settings.max_concurrent)  # taken in the order they are asked for
         self._number = first_number
         self._agents: dict[str, Agent] = {}  # by path
@@ -55,15 +57,11 @@ class Subagents:
 
     async def consult(self, ctx: ToolContext, request: Request) -> tuple[Reply, Json]:
         """Put a question of a tool to its agent's model; gives the answer, and what it cost as JSON."""
-        agent = self.agent(ctx.agent)
-        if request.searches and agent.provider.name != self.main.provider.name:
-            agent = self.main  # only of its service is it known that it searches
+        agent, main = self._agents[ctx.agent], self._agents["main"]
+        if request.searches and agent.provider.name != main.provider.name:
+            agent = main  # only of its service is it known that it searches
         reply, cost = await agent.ask(request, Usage())
         return reply, {"usage": cost.usage.to_dict(), "cost_usd": cost.cost_usd, "model": agent.provider.model}
-
-    @property
-    def main(self) -> Agent:
-        return self._agents["main"]
 
     def add(self, spec: AgentSpec) -> Agent:
         """Put an agent together and let it delegate."""
@@ -98,22 +96,18 @@ class Subagents:
 
     # ------------------------------------------------------------ from outside
 
-    def tell(self, subagent_id: str, text: str) -> bool:
-        """Say something to a running child before its next request."""
-        child = self.running.get(subagent_id)
-        if child:
+    def tell(self, subagent_id: str, text: str) -> None:
+        """Say something to a child before its next request, if it still runs."""
+        if child := self.running.get(subagent_id):
             child.agent.tell(Prompt(text, source="steer"))
-        return child is not None
 
-    def finish(self, subagent_id: str) -> bool:
+    def finish(self, subagent_id: str) -> None:
         """Ask a running child to report now; one that still waits has nothing to report."""
         child = self.running.get(subagent_id)
-        if child is None:
-            return False
-        if child.status == "waiting":
-            return self.kill(subagent_id, "it was asked to finish before it began")
-        child.agent.finish()
-        return True
+        if child and child.status == "waiting":
+            self.kill(subagent_id, "it was asked to finish before it began")
+        elif child:
+            child.agent.finish()
 
     def kill(self, subagent_id: str, why: str = "stopped by the user") -> bool:
         """End a running child and all below it at once; none of them makes a request after this."""
@@ -237,7 +231,7 @@ class Subagents:
         else:
             await child.agent.slot.take()
         self.running[child.id] = child
-        self.accounts.enter(child)
+        self._views.append(child.view)
         if not child.assignment.order.resume:
             self._number += 1
         self.services.emitter.publish(child.started_event(tool_use_id), child.path)
@@ -338,38 +332,22 @@ class Subagents:
         )
         for event, fields in lines_at_end(end, truncation):
             self._log(event, child.label, child, **fields)
-        self.accounts.close(child, end, record)
+        self._account_for(child, end, record)
         child.status = end.status
         self.services.emitter.publish(child.updated_event(), child.path)
         self.services.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
         child.agent.slot.release()
         return record
 
-
-class Accounts:
-    """Adds up a run's children: each is entered when it starts and closed when it ends."""
-
-    def __init__(self) -> None:
-        self.denials: list[Json] = []
-        self._views: list[Json] = []  # in the order they were sent out; empty while they run
-        self._by_type: dict[str, Json] = {}
-
-    def enter(self, child: Child) -> None:
-        self._views.append(child.view)
-
-    def close(self, child: Child, end: ChildResult, record: ToolRecord) -> None:
+    def _account_for(self, child: Child, end: ChildResult, record: ToolRecord) -> None:
         """Count a child that ended: its own spending, for what its own children spent is under their types."""
         self.denials += child.agent.runner.denials
         start = end.start
         names = {"subagent_type": start.subagent_type, "subagent_id": start.subagent_id, "status": end.status}
         names |= {"description": start.description, "model": start.model}
         child.view.update(names | view_002(record.to_dict()))
-        empty = {"tasks": 0, "usage": Usage(), "total_cost_usd": 0.0, "duration_ms": 0}
-        sums = self._by_type.setdefault(start.subagent_type, empty)
-        sums["tasks"] += 1
-        sums["usage"] = sums["usage"] + child.agent.usage
-        sums["total_cost_usd"] = add_cost(sums["total_cost_usd"], child.agent.cost_usd)
-        sums["duration_ms"] += end.duration_ms
+        tasks, spent, took = self._by_type.get(start.subagent_type, (0, NOTHING, 0))
+        self._by_type[start.subagent_type] = tasks + 1, spent + child.agent.spent, took + end.duration_ms
 
     def tasks(self) -> list[Json]:
         """The four-field view of every Task that ended, with its type and id, in the order they were sent out."""
@@ -377,4 +355,12 @@ class Accounts:
 
     def cost_by_type(self) -> Json:
         """`{type: {tasks, usage, total_cost_usd, duration_ms}}`"""
-        return {name: sums | {"usage": sums["usage"].to_dict()} for name, sums in self._by_type.items()}
+        return {
+            name: {
+                "tasks": tasks,
+                "usage": spent.usage.to_dict(),
+                "total_cost_usd": spent.cost_usd,
+                "duration_ms": took,
+            }
+            for name, (tasks, spent, took) in self._by_type.items()
+        }

@@ -10,12 +10,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.blocks import Json, Tally, Usage
+from cowork.core.blocks import Json, Tally
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import AgentStarted
 from cowork.core.format import money
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
+from cowork.engine.budget import NOTHING, Cost
 from cowork.engine.clip import cut, save
 
 log = logging.getLogger("cowork.subagents")
@@ -38,9 +39,7 @@ class ChildResult:
     tally: Tally = field(default_factory=Tally)
     exit_codes: Sequence[int] = ()
     files_changed: Sequence[str] = ()
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
-    estimated: bool = False  # usage and cost, because a request was cut off
+    spent: Cost = NOTHING
     duration_ms: int = 0
     code: ToolErrorCode | None = None
     reason: str = ""  # the exact message when something stopped it
@@ -53,10 +52,11 @@ class ChildResult:
 
 def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) -> tuple[ToolRecord, Json]:
     """The parent's record, and what was cut from the result (empty when nothing was)."""
-    start = end.start
+    start, used, done = end.start, end.spent.usage, end.status == "completed"
+    failed = "incomplete" if end.status == "incomplete" else "failed"
     result, truncation = shorten(end.result, keep_in=keep_in, max_bytes=max_bytes)
     extras = {
-        "usage_estimated": end.estimated or None,
+        "usage_estimated": end.spent.estimated or None,
         "structured_output": end.structured,
         "worktree": end.worktree or None,
         "matched_from": end.matched_from or None,
@@ -64,25 +64,25 @@ def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) 
     data: Json = {
         "status": end.status,
         "result": result,
-        "short_result": _short(end),
+        "short_result": f"Task completed by {start.subagent_type}" if done else f"Task {failed}: {end.reason}",
         "subagent_type": start.subagent_type,
         "subagent_id": start.subagent_id,
         "model_requested": end.model_requested or start.model,
         "model_used": start.model,
         "model_id": start.model_id,
         "tool_summary": end.tally.summary(),
-        "usage": {"prompt_tokens": end.usage.prompt_tokens, "completion_tokens": end.usage.output_tokens},
-        "total_cost_usd": end.cost_usd,
+        "usage": {"prompt_tokens": used.prompt_tokens, "completion_tokens": used.output_tokens},
+        "total_cost_usd": end.spent.cost_usd,
         "duration_ms": end.duration_ms,
         "truncated": bool(truncation),
         "files_changed": list(end.files_changed),
         "metadata": {
             "subagent_label": start.description,
             "recursion_depth": str(start.depth),
-            "completion_status": "complete" if end.status == "completed" else "incomplete",
+            "completion_status": "complete" if done else "incomplete",
             "turns_used": str(end.turns),
             "max_turns_reached": "true" if end.max_turns_reached else "false",
-            "tokens_consumed": str(end.usage.total),
+            "tokens_consumed": str(used.total),
         },
     } | {name: value for name, value in extras.items() if value is not None}
     record = ToolRecord(
@@ -111,12 +111,12 @@ def shorten(result: str, *, keep_in: Path, max_bytes: int | None) -> tuple[str, 
 
 def receipts(end: ChildResult) -> str:
     """Turns, tools, tokens, cost, time and traces in one line; work of which no tool call ran is flagged."""
-    about = "about " * end.estimated
+    about, cost = "about " * end.spent.estimated, end.spent.cost_usd
     parts = [
         f"{end.turns} turn{'s' * (end.turns != 1)}",
         end.tally.line(),
-        f"{about}{end.usage.total:,} tokens",
-        "cost unknown" if end.cost_usd is None else about + money(end.cost_usd),
+        f"{about}{end.spent.usage.total:,} tokens",
+        "cost unknown" if cost is None else about + money(cost),
         f"{end.duration_ms / 1000:.1f} s",
     ]
     if end.exit_codes:
@@ -129,12 +129,6 @@ def receipts(end: ChildResult) -> str:
         parts.append("still running: " + ", ".join(end.still_running))
     parts.append(f"subagent_id {end.start.subagent_id}")
     return " · ".join(parts)
-
-
-def _short(end: ChildResult) -> str:
-    if end.status == "completed":
-        return f"Task completed by {end.start.subagent_type}"
-    return f"Task {'incomplete' if end.status == 'incomplete' else 'failed'}: {end.reason}"
 
 
 def _text(end: ChildResult, result: str) -> str:
@@ -221,7 +215,7 @@ def lines_at_end(end: ChildResult, truncation: Json) -> Iterator[tuple[str, Json
         yield "error", {"depth": depth, "error": end.reason}
     else:
         status = "complete" if end.status == "completed" else "incomplete"
-        counts = {"turns_used": end.turns, "tokens_consumed": end.usage.total}
+        counts = {"turns_used": end.turns, "tokens_consumed": end.spent.usage.total}
         yield "complete", {"depth": depth, **counts, "status": status}
 
 
