@@ -40,6 +40,13 @@ class StatusLines(Event, durable=False):
 
 
 @frozen
+class ConversationOpened(Event, durable=False):
+    """Another conversation is shown from now on, with what it holds so far; for whoever shows it alone."""
+
+    history: Sequence[Event] = ()
+
+
+@frozen
 class PromptResult:
     """A command's result that is sent to the model; people see `label` instead of a long text."""
 
@@ -110,7 +117,7 @@ class Command:
     arguments: str = ""
     choices: Callable[[], Sequence[str]] | None = None  # completions of the argument
     busy: bool = False  # it may run while a turn works; otherwise it waits in the queue
-    resets: bool = False  # another conversation follows, so what the chat remembers of the old one is dropped
+    resets: bool = False  # another conversation may follow, so it is not stopped halfway
     sends: bool = False  # it gives a prompt, which is shown when it is sent, so the command itself need not be
 
 

@@ -119,6 +119,22 @@ def test_a_loaded_session_is_told_again_and_goes_on(desk: Desk) -> None:
     play(story())
 
 
+async def test_a_long_session_is_told_again_from_its_start(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, script = list[Any](), desk.folder / "script.yaml"
+    script.write_text('{"resume": true, "main": ["one", "two"]}')
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(desk.home), "COWORK_HOME": str(desk.home)}
+    agent = AcpAgent(RunOptions(script=script), environ, heard.append)
+    made = await agent.answer("session/new", {"cwd": str(desk.work)})
+    named = {"cwd": str(desk.work), "sessionId": made["sessionId"]}
+    await agent.answer("session/prompt", named | {"prompt": [{"type": "text", "text": "hello"}]})
+    await agent.answer("session/close", named)
+    monkeypatch.setattr("cowork.app.chat.host.EVENTS_HELD", 2)
+    heard.clear()
+    await agent.answer("session/load", named)
+    assert [m["params"]["update"]["content"]["text"] for m in heard][:2] == ["hello", "one"]
+    await agent.close()
+
+
 async def test_a_session_whose_beginning_fails_is_let_go(desk: Desk) -> None:
     """Nothing of it stays: neither its place in the table, nor its lock."""
     broken, heard = [False], list[Any]()

@@ -24,6 +24,8 @@ from cowork.core.events import (
     ToolEnded,
     to_dict,
 )
+from cowork.core.ports import Emit
+from cowork.frontends.host import ConversationOpened
 from cowork.sessions.log.reader import read
 from tests.fakes import stage
 from tests.fakes.live import Live, conversation, live
@@ -272,14 +274,31 @@ async def test_an_export_is_written_by_its_ending_or_told_in_plain_words(tmp_pat
     await host.close()
 
 
-def chat_host(tmp_path: Path, work: Path, **options: Any) -> ChatHost:
+async def test_a_long_conversation_is_shown_from_its_beginning(
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The viewer holds only the newest events; whoever shows the conversation, such as an editor, gets them all."""
+    host = chat_host(tmp_path, work)
+    for number in range(3):
+        await host.submit(f"question {number}")
+    before = list(host.events)
+    await host.close()
+    monkeypatch.setattr("cowork.app.chat.host.EVENTS_HELD", 2)
+    shown: list[Event] = []
+    await chat_host(tmp_path, work, shown.append, provider="offline", continue_=True).close()
+    (opened,) = [event for event in shown if isinstance(event, ConversationOpened)]
+    assert list(opened.history[: len(before)]) == before
+    assert isinstance(opened.history[-1], SessionStarted)
+
+
+def chat_host(tmp_path: Path, work: Path, show: Emit = lambda event: None, **options: Any) -> ChatHost:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COWORK_HOME": str(tmp_path / "home")}
     host = ChatHost(
         RunOptions(cwd=work, **(options or {"provider": "offline"})),
         environ,
         lambda opts, host: build(opts, environ, ask=host.ask, sinks=[host.on_event], on_sink_failure=_raise, chat=True),
     )
-    host.join(lambda event: None, host.ask)
+    host.join(show, host.ask)
     return host
 
 

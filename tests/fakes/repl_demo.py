@@ -19,7 +19,7 @@ from cowork.core.events import (
     ToolEnded,
 )
 from cowork.core.ports import Question
-from cowork.frontends.host import Options
+from cowork.frontends.host import ConversationOpened, Options
 from cowork.frontends.repl.repl import Repl
 from tests.fakes.calls import started
 from tests.fakes.repl_host import FakeHost
@@ -248,6 +248,7 @@ def make() -> tuple[Repl, FakeHost]:
     repl = Repl(host, Options(history=Path(history) if history else None, keys=keys))
     host.emit_to = repl.on_event
     host.ask = repl.ask
+    repl.on_event(ConversationOpened())
     return repl, host
 
 

@@ -171,15 +171,10 @@ class Stage:
         self.scene = Scene()
         self.given_back: list[str] = []
         self.seconds: list[float] = []
-        self.held: list[str] = []
         self.answers = answers
-        self.turns = Turns(
-            self.host, self.scene, tuple, self.seconds.append, self.given_back.append,
-            lambda: self.held.append("hold"), lambda fresh: self.held.append("release"), self.choose,
-        )  # fmt: skip
+        self.turns = Turns(self.host, self.scene, tuple, self.seconds.append, self.given_back.append, self.choose)
 
     async def choose(self, choose: Choose) -> Row | None:
-        assert not self.held or self.held[-1] == "release"  # nothing is kept back while the person chooses
         value = self.answers.pop(0)
         return next((row for row in choose.rows if row.value == value), None)
 
@@ -207,7 +202,6 @@ def twice(last: CommandResult) -> Callable[[str], Awaitable[CommandResult]]:
 async def test_a_command_may_ask_twice_and_then_tells() -> None:
     stage = Stage(Command("go", "", twice("It is **done**."), resets=True), ["b2", "y"])
     assert "It is done." in await stage.said("/go")
-    assert stage.held == ["hold", "release"] * 3
 
 
 async def test_leaving_a_list_does_nothing_and_says_nothing() -> None:

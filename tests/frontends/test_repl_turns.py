@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded
-from cowork.frontends.host import Command, Options
+from cowork.frontends.host import Command, ConversationOpened, Options
 from cowork.frontends.repl.repl import Repl
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view.scene import Scene
@@ -26,9 +26,7 @@ class Stage:
         self.host = FakeHost({"wait": self._wait, "boom": self._boom})
         self.scene = Scene()
         self.given_back: list[str] = []
-        self.turns = Turns(
-            self.host, self.scene, tuple, lambda seconds: None, self.given_back.append, lambda: None, lambda fresh: None
-        )
+        self.turns = Turns(self.host, self.scene, tuple, lambda seconds: None, self.given_back.append)
         self.host.emit_to = self._take
 
     def _take(self, event: Event) -> None:
@@ -201,10 +199,9 @@ async def test_the_end_of_an_earlier_conversation_is_shown_and_the_rest_counted(
     for number in range(6):
         await host.submit(f"question {number}")
     repl = Repl(host, Options(), {"TERM": "xterm"})
-    for event in host.history():
-        repl.on_event(event)
-    repl._release(fresh=True)
+    repl.on_event(ConversationOpened(host.history()))
     rows = [plain(line) for line in repl.scene.take(80, Theme())]
+    rows = rows[rows.index("") + 1 :]  # below the banner
     assert rows[0] == "· 3 earlier prompts · Ctrl+O shows all"
     assert [row for row in rows if row.startswith("❯")] == ["❯ question 3", "❯ question 4", "❯ question 5"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -62,8 +63,10 @@ class EditorSession:
     def begin(self, *, replay: bool) -> None:
         """Start, or take up, the conversation; with `replay` the editor is told all of it."""
         self._silent = not replay
-        self._host.join(self._hear, self._questions.ask)
-        self._silent = False
+        try:
+            self._host.join(self._hear, self._questions.ask)
+        finally:
+            self._silent = False
         # after the answer that names the session
         asyncio.get_running_loop().call_soon(self._offer_commands)
 
@@ -114,8 +117,9 @@ class EditorSession:
         self._busy, self._cancelled, self._ended, self._cut = True, False, None, ""
         try:
             prompt = _prompt_of(blocks)
-            if self._trust and not self._cancelled:
-                await self._settle_trust(self._trust)
+            if self._trust:  # the folder's files may be used from then on; the story so far is empty either way
+                join = partial(self.begin, replay=False)
+                await self._host.settle_trust(self._trust, lambda q: self._stoppable(self._questions.ask(q)), join)
                 self._trust = None
             name, _, rest = prompt.text.removeprefix("/").partition(" ")
             is_command = prompt.text.startswith("/") and any(command.name == name for command in self._commands())
@@ -149,23 +153,10 @@ class EditorSession:
             """Whether a command that is to run in this box has the person's own rights."""
             return box == "outside" or (box != "read" and run.permissions.boxes != "both")
 
-        if self._has_terminals and bash.name in run.agent.runner.tools:
-            run.agent.runner.tools.swap(in_terminals(bash, self._request, self._show_terminal, is_unboxed))
+        tools = run.agent.runner.tools
+        if self._has_terminals and bash.name in tools:
+            tools.swap(in_terminals(bash, self._request, lambda *call: self._updates.show_terminal(*call), is_unboxed))
         return run
-
-    def _show_terminal(self, call: str, terminal: str) -> None:
-        self._updates.show_terminal(call, terminal)
-
-    async def _settle_trust(self, question: Question) -> None:
-        def join() -> None:
-            self._host.join(self._hear, self._questions.ask)
-            self._offer_commands()
-
-        self._silent = True  # the folder's files may be used from now on; the story so far is empty either way
-        try:
-            await self._host.settle_trust(question, lambda q: self._stoppable(self._questions.ask(q)), join)
-        finally:
-            self._silent = False
 
     async def _stoppable(self, work: Awaitable[T]) -> T:
         """A command or question, which a cancel of the prompt ends."""
@@ -193,6 +184,10 @@ class EditorSession:
         return None
 
     def _hear(self, event: Event) -> None:
+        if isinstance(event, pages.ConversationOpened):
+            for told in event.history:
+                self._hear(told)
+            return
         if self._files:
             self._files.hear(event)
         if self._silent:

@@ -30,7 +30,7 @@ from cowork.core.hooks import EndReason
 from cowork.core.later import later
 from cowork.core.ports import MODES, Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
-from cowork.frontends.host import Command, Status
+from cowork.frontends.host import Command, ConversationOpened, Status
 from cowork.sessions.index import Summary
 from cowork.tools.ask import exit_plan
 from cowork.tools.search import ripgrep as rg
@@ -93,12 +93,18 @@ class ChatHost:
         self.events[:] = past
         self.summary = (log.summary if log else None) or Summary(self.run.session_id)
         self._paid = self.summary.spent.cost_usd
-        for event in () if seen else past:
-            self._sink(event)
         if self._line:
             self._line.stop()
-        self._line = open_custom_status_line(self.run, self._sink, lambda: self.status().cost_usd)
-        begin(self.run, mode, cleared=cleared)
+        show = self._sink
+        self._line = open_custom_status_line(self.run, show, lambda: self.status().cost_usd)
+        if not seen:
+            self._sink = past.append  # it belongs to the story that is shown as a whole
+        try:
+            begin(self.run, mode, cleared=cleared)
+        finally:
+            self._sink = show
+        if not seen:
+            show(ConversationOpened(tuple(past)))
 
     async def reopen(self, options: RunOptions, *, seen: bool = False, why: EndReason = "other") -> None:
         """Close this conversation and open another, or the same one (`seen`) with other settings."""

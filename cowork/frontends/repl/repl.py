@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from prompt_toolkit.enums import EditingMode
@@ -18,7 +18,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
-from cowork.frontends.host import Host, Options
+from cowork.frontends.host import ConversationOpened, Host, Options
 from cowork.frontends.prompt import LineChat, is_capable
 from cowork.frontends.repl.input.actions import Actions, PanelSelection, own_commands
 from cowork.frontends.repl.input.completion import Completer
@@ -62,7 +62,7 @@ class Repl:
         )
         self.picker = Picker(self.redraw)
         self.turns = Turns(
-            host, self.scene, lambda: own_commands(self), self._end_turn, self._give_back, self._hold, self._release,
+            host, self.scene, lambda: own_commands(self), self._end_turn, self._give_back,
             lambda choose: (self._plain or self.picker).choose(choose),
         )  # fmt: skip
         self.terminal = Terminal(self.options, self.write_raw, self.scene.clock, self.environ, lambda: self._is_live)
@@ -71,6 +71,7 @@ class Repl:
         self.selection = PanelSelection(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
         self.used = False  # something was sent
+        self._welcomed = False  # the banner was said
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = self._resized_at = -10.0
         self._size = (0, 0)  # columns and rows of the terminal at the last frame
@@ -78,12 +79,11 @@ class Repl:
         self._output: Output | None = None
         self._plain: LineChat | None = None
         self._failure: UserError | None = None  # why it cannot go on
-        self._held: list[Event] | None = []  # events that wait until it is known which conversation they belong to
 
     def on_event(self, event: Event) -> None:
-        """Take note of an event; drawing follows within a frame. What comes before `run` is an earlier conversation."""
-        if self._held is not None:
-            self._held.append(event)
+        """Take note of an event; drawing follows within a frame."""
+        if isinstance(event, ConversationOpened):
+            self._open(event.history)
             return
         self.scene.apply(event)
         self.turns.on_event(event)
@@ -108,10 +108,8 @@ class Repl:
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(self._report_bug)
-        if first is None:
-            self._welcome()
-        else:
-            self.turns.do_first(self._welcome_after(first))
+        if first is not None:
+            self.turns.do_first(self._try(first))
         self.turns.send(self.options.prompt)
         try:
             if input is None and output is None and not is_capable(self.environ):
@@ -124,19 +122,24 @@ class Repl:
             if self._failure is not None:
                 raise self._failure
 
-    def _welcome(self) -> None:
-        """The banner, and what an earlier conversation holds."""
-        self.scene.say("banner", lambda columns, theme: banner_lines(self.host.status(), columns))
-        self._release(fresh=True)
+    def _open(self, history: Sequence[Event]) -> None:
+        """Show a conversation: under the banner if it is the first, its end, and what was typed ahead in it."""
+        if not self._welcomed:
+            self.scene.say("banner", lambda columns, theme: banner_lines(self.host.status(), columns))
+        self._welcomed = True
+        self.scene.replay(history)
+        waiting = [sent.whole for sent in self.turns.queue]  # typed before the chat began, and said now
+        if left := [text for text in self.host.read_waiting() if text not in waiting]:
+            self.scene.apply(Notice(f"Typed ahead and not sent: {one_line(' · '.join(left))}"))
+            self._give_back("\n".join(left))
+        self.redraw()
 
-    async def _welcome_after(self, first: Callable[[], Awaitable[None]]) -> None:
+    async def _try(self, first: Callable[[], Awaitable[None]]) -> None:
         try:
             await first()
         except UserError as error:  # it cannot go on: whoever runs the chat says so
             self._failure = error
             self.leave(2)
-        else:
-            self._welcome()
 
     async def _run_live(self, input: Input | None, output: Output | None) -> int:
         self._output = output or create_output(stdout=sys.stdout)
@@ -244,24 +247,6 @@ class Repl:
 
     def _take_finished(self, columns: int) -> list[Line]:
         return [] if self.viewer else self.scene.take(columns - 1, self.theme)  # held back until the viewer closes
-
-    def _hold(self) -> None:
-        """Another conversation may follow: keep its events together."""
-        self._held = []
-
-    def _release(self, fresh: bool) -> None:
-        """Show what was held: the end of another conversation, or more of this one."""
-        events, self._held = self._held or [], None
-        if fresh:
-            self.scene.replay(events)
-            waiting = [sent.whole for sent in self.turns.queue]  # typed before the chat began, and said now
-            if left := [text for text in self.host.read_waiting() if text not in waiting]:
-                self.scene.apply(Notice(f"Typed ahead and not sent: {one_line(' · '.join(left))}"))
-                self._give_back("\n".join(left))
-            self.redraw()
-        else:
-            for event in events:
-                self.on_event(event)
 
     def _before_key(self, sender: object) -> None:
         """Editing keys reach the input only while it is written in."""

@@ -48,8 +48,6 @@ class Turns:
     own_commands: Callable[[], Sequence[Command]]
     on_end: Callable[[float], None]  # a turn ended after so many seconds
     give_back: Callable[[str], None]  # put text back into the input
-    hold: Callable[[], None]  # keep events back: another conversation may follow
-    release: Callable[[bool], None]  # show them; True: it is another conversation
     choose: Callable[[Choose], Awaitable[Row | None]] | None = None
     queue: list[Sent] = field(default_factory=list)
     steering: list[str] = field(default_factory=list)
@@ -246,26 +244,16 @@ class Turns:
 
     async def _work(self, command: Command, work: Awaitable[CommandResult]) -> CommandResult:
         """What a command does by itself. Esc stops it, but never halfway between two conversations."""
-        if command.resets:
-            return await self._guard(self._switch(work))
-        beside = asyncio.current_task() is not self._task
-        self._stoppable = self._stoppable or not beside
+        if command.resets or asyncio.current_task() is not self._task:
+            return await self._guard(work)
+        self._stoppable = True
         try:
             return await self._guard(work)
         except asyncio.CancelledError:
             self.scene.apply(Notice(f"/{command.name} was stopped"))
             raise
         finally:
-            self._stoppable = self._stoppable and beside
-
-    async def _switch(self, work: Awaitable[CommandResult]) -> CommandResult:
-        """After this the conversation may be another one, so events are kept back until that is known."""
-        before = [event.session_id for event in self.host.history()[:1]]
-        self.hold()
-        try:
-            return await work
-        finally:
-            self.release([event.session_id for event in self.host.history()[:1]] != before)
+            self._stoppable = False
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the turn."""
