@@ -282,39 +282,30 @@ class Theme:
     def __init__(self, kind: Kind = "dark", depth: ColorSystem | None = ColorSystem.TRUECOLOR) -> None:
         self.kind: Kind = kind
         self.depth = depth
-        self._styles = {name: light if kind == "light" else dark for name, (dark, light) in _STYLES.items()}
-        self._codes: dict[str | Style, tuple[str, str]] = {}
-
-    @property
-    def code_style(self) -> str:
-        """The pygments style of code blocks."""
-        return "github-dark" if self.kind == "dark" else "friendly"
+        self.styles = {name: light if kind == "light" else dark for name, (dark, light) in _STYLES.items()}
+        self.code_style = "github-dark" if kind == "dark" else "friendly"  # of pygments
+        self._code = cache(self._parse)
 
     def encode(self, line: Iterable[Span]) -> str:
         """The line with SGR codes; plain text where the terminal has no colours. No other code gets through here."""
         out: list[str] = []
         for style, text in line:
-            if not text:
-                continue
-            before, after = self._codes.get(style) or self._code(style)
-            out.append(f"{before}{inert(text).translate(_ONE_ROW)}{after}")
+            if text:
+                before, after = self._code(style)
+                out.append(f"{before}{inert(text).translate(_ONE_ROW)}{after}")
         return "".join(out)
-
-    def definition(self, name: str) -> str:
-        """The rich style a name stands for."""
-        return self._styles.get(name, name)
 
     def agent(self, color: str) -> str:
         """The style name of an agent's colour; the accent for one that is not known."""
         name = f"agent.{color.lower()}"
-        return name if name in self._styles else "accent.bold"
+        return name if name in self.styles else "accent.bold"
 
-    def _code(self, style: str | Style) -> tuple[str, str]:
-        parsed = style if isinstance(style, Style) else Style.parse(self._styles.get(style, style))
+    def _parse(self, style: str | Style) -> tuple[str, str]:
+        """What switches a style on, and off again."""
+        parsed = style if isinstance(style, Style) else Style.parse(self.styles.get(style, style))
         if self.depth is None:  # no colour: keep weight only
             parsed = Style(bold=parsed.bold, italic=parsed.italic, underline=parsed.underline, reverse=parsed.reverse)
         before, _, after = parsed.render("\0", color_system=self.depth or ColorSystem.STANDARD).partition("\0")
-        self._codes[style] = before, after
         return before, after
 
 

@@ -30,7 +30,9 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import MODES, Ask, Question
-from cowork.frontends.host import Choose, Command, CommandResult, PromptResult, Row, Status
+from cowork.frontends.host import Choose, Command, CommandResult, Options, PromptResult, Row, Status
+from cowork.frontends.repl.repl import Repl
+from cowork.frontends.repl.view.scene import Scene
 from tests.fakes.calls import started
 
 Play = Callable[["FakeHost", str], Awaitable[None]]
@@ -44,6 +46,15 @@ def _size() -> str:
     return f"{size.columns}x{size.lines}"
 
 
+def chat_on(scene: Scene, activity: str = "") -> Repl:
+    """A chat that shows this scene and is not running."""
+    host = FakeHost({})
+    host.activity = activity
+    repl = Repl(host, Options(), {"TERM": "xterm"})
+    repl.scene = scene
+    return repl
+
+
 class FakeHost:
     """Plays the script whose name is the first word of a prompt; anything else is echoed."""
 
@@ -53,6 +64,7 @@ class FakeHost:
         self.cwd = cwd
         self.mode = "ask"
         self.cost = 0.0
+        self.activity = ""
         self.log: list[Event] = []
         self.said: list[str] = []  # every prompt that was submitted
         self.steered: list[str] = []
@@ -73,7 +85,7 @@ class FakeHost:
         return Status(
             version="0.1", cwd=self.cwd, branch="main", model="claude-sonnet-4-5", light_model="haiku-4-5",
             mode=_size() or self.mode, context_percent=3 + len(self.said), cost_usd=self.cost, agents=6,
-            knowledge=("AGENTS.md",),
+            knowledge=("AGENTS.md",), activity=self.activity,
         )  # fmt: skip
 
     def commands(self) -> Sequence[Command]:

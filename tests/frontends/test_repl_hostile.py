@@ -30,12 +30,14 @@ from cowork.frontends import repl
 from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
 from cowork.frontends.repl.input import completion, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
+from cowork.frontends.repl.turns import Sent
 from cowork.frontends.repl.view import frame, notes, panels, scene, tool_lines
 from cowork.frontends.repl.view.status_line import status_line
 from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines
 from cowork.frontends.repl.view.viewer import Viewer, tree
 from cowork.frontends.styled import Kind, Line, Theme
 from tests.fakes.calls import started
+from tests.fakes.repl_host import chat_on
 from tests.permissions.test_permissions_hygiene import PAYLOADS
 
 THEME = Theme()
@@ -91,6 +93,14 @@ def played(text: str) -> scene.Scene:
         made.apply(event)
     made.begin()
     return made
+
+
+def waiting(text: str) -> list[Line]:
+    chat = chat_on(played(text))
+    chat.turns.queue.append(Sent(text))
+    chat.turns.steering.append(text)
+    chat.expanded = True
+    return frame.live_lines(chat, 80, 60, 80)
 
 
 def looked(text: str) -> list[Line]:
@@ -189,7 +199,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "tool_lines.changes_lines": lambda t: tool_lines.changes_lines([FileChange(t, given(t)["diff"], t)], 60),
     "tool_lines.command_lines": lambda t: [x for w in (40, 300) for x in tool_lines.command_lines([given(t)], w)],
     "composer.input_lines": written,
-    "frame.live_lines": lambda t: frame.live_lines(played(t), 80, 60, THEME, queue=[t], steering=[t], expanded=True),
+    "frame.live_lines": waiting,
     "notes.note_lines": lambda t: [
         *(line for kind in (events.ContextCompacted, Notice, events.SessionRewound, events.TurnEnded)
           for line in _every(notes.note_lines, kind, t)),

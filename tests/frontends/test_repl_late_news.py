@@ -64,7 +64,7 @@ class Chat:
         self.writing = False
         self.ended = False
         self._changed = 0.0
-        self.painter = Painter(self.window, self._frame, self._finished, Theme, clock=lambda: self.now)
+        self.painter = Painter(self.window, self._frame, self._finished, lambda: THEME, clock=lambda: self.now)
 
     def draw(self) -> None:
         self.painter.render(None, None)

@@ -127,7 +127,7 @@ def test_without_colour_only_weight_is_left() -> None:
 
 
 def test_both_palettes_know_the_same_names() -> None:
-    assert set(Theme("dark")._styles) == set(Theme("light")._styles)
+    assert set(Theme("dark").styles) == set(Theme("light").styles)
 
 
 def test_the_terminals_answer_never_becomes_keys_even_in_pieces() -> None:

@@ -15,6 +15,8 @@ from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.styled import Line, Theme
 from tests.e2e.terminal import Screen
 
+THEME = Theme()
+
 
 class Glass(DummyOutput):
     """An output that feeds an emulator."""
@@ -48,7 +50,9 @@ class Stage:
         self.done: list[str] = []
         self.full = False
         self._now = 0.0
-        self.painter = Painter(self.glass, self._frame, self._finished, Theme, reflows=reflow, clock=lambda: self._now)
+        self.painter = Painter(
+            self.glass, self._frame, self._finished, lambda: THEME, reflows=reflow, clock=lambda: self._now
+        )
 
     def draw(self, live: list[str], *done: str, full: bool = False) -> None:
         self.live, self.full = live, full

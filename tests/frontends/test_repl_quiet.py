@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -16,11 +17,18 @@ from cowork.frontends.repl.view.notes import banner_lines, note_lines, todo_chan
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.status_line import status_line
 from cowork.frontends.repl.view.tool_lines import finished_lines
-from cowork.frontends.styled import Line, Theme, bar, box, plain
+from cowork.frontends.styled import Line, bar, box, plain
 from tests.fakes.calls import started
+from tests.fakes.repl_host import chat_on
 
 ASKED = Question(
-    "permission", "Allow Bash?", tool="Bash", input={"command": "make"}, reason="runs a command", family="exec"
+    "permission",
+    "Allow Bash?",
+    tool="Bash",
+    input={"command": "make"},
+    reason="runs a command",
+    family="exec",
+    tool_use_id="1",
 )
 STATUS = Status("0.1", "/srv/shops/of/many/kinds/shop", "main", True, "sonnet", context_percent=3.0)
 
@@ -29,24 +37,35 @@ def text(lines: list[Line]) -> list[str]:
     return [plain(line).rstrip() for line in lines]
 
 
-def test_a_call_that_is_asked_about_is_not_drawn_beside_its_question() -> None:
+async def asked_about(question: Question, scene: Scene) -> str:
+    """The live part while the question waits for its answer."""
+    repl = chat_on(scene)
+    asking = asyncio.ensure_future(repl.dialogs.ask(question))
+    await asyncio.sleep(0)
+    shown = "\n".join(text(live_lines(repl, 60, 20, 60)))
+    repl.dialogs.refuse_all()
+    await asking
+    return shown
+
+
+async def test_a_call_that_is_asked_about_is_not_drawn_beside_its_question() -> None:
     scene = Scene(clock=lambda: 0.0)
     scene.begin()
     scene.apply(started("1", "Bash", {"command": "make"}))
     scene.apply(started("2", "Bash", {"command": "make check"}))
-    shown = "\n".join(text(live_lines(scene, 60, 20, Theme(), asked=ASKED, asking=True)))
+    shown = await asked_about(ASKED, scene)
     assert "$ make check" in shown
     assert "$ make\n" not in f"{shown}\n"
-    assert "$ make\n" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
+    assert "$ make\n" in "\n".join(text(live_lines(chat_on(scene), 60, 20, 60)))
 
 
-def test_a_plan_that_waits_for_its_answer_does_not_spin_beside_it() -> None:
+async def test_a_plan_that_waits_for_its_answer_does_not_spin_beside_it() -> None:
     scene = Scene(clock=lambda: 0.0)
     scene.begin()
     scene.apply(started("7", "ExitPlan", {"plan": "# Mend it"}))
-    assert "ExitPlan" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
+    assert "ExitPlan" in "\n".join(text(live_lines(chat_on(scene), 60, 20, 60)))
     asked = Question("plan", "Go on with this plan?", tool_use_id="7")
-    assert "ExitPlan" not in "\n".join(text(live_lines(scene, 60, 20, Theme(), asked=asked)))
+    assert "ExitPlan" not in await asked_about(asked, scene)
 
 
 def test_the_time_of_a_call_starts_when_it_was_allowed() -> None:
@@ -55,11 +74,11 @@ def test_the_time_of_a_call_starts_when_it_was_allowed() -> None:
     scene.begin()
     scene.apply(started("1", "Bash", {"command": "make"}))
     now[0] = 60.0
-    assert "60 s" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
-    with scene.asking(Question("permission", "?", tool="Bash", input={"command": "make"})):
+    assert "60 s" in "\n".join(text(live_lines(chat_on(scene), 60, 20, 60)))
+    with scene.asking(Question("permission", "?", tool="Bash", tool_use_id="1")):
         pass
     now[0] = 63.0
-    assert "3 s" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
+    assert "3 s" in "\n".join(text(live_lines(chat_on(scene), 60, 20, 60)))
 
 
 def test_a_reason_that_stands_beside_a_part_is_not_repeated() -> None:

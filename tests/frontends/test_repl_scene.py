@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import cast
 
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import (
@@ -30,6 +30,7 @@ from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.viewer import AgentNode, Viewer, tree
 from cowork.frontends.styled import Theme, plain
 from tests.fakes.calls import started
+from tests.fakes.repl_host import chat_on
 
 THEME = Theme()
 
@@ -45,8 +46,10 @@ def printed(scene: Scene, columns: int = 78) -> list[str]:
     return [plain(line).rstrip() for line in scene.take(columns, THEME)]
 
 
-def live(scene: Scene, rows: int = 30, **options: Any) -> list[str]:
-    return [plain(line).rstrip() for line in live_lines(scene, 78, rows, THEME, **options)]
+def live(scene: Scene, rows: int = 30, *, expanded: bool = False, activity: str = "") -> list[str]:
+    repl = chat_on(scene, activity)
+    repl.expanded = expanded
+    return [plain(line).rstrip() for line in live_lines(repl, 78, rows, 78)]
 
 
 def test_what_a_command_waits_for_stands_in_the_line_that_says_what_goes_on() -> None:

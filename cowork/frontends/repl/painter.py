@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from prompt_toolkit.output import Output
@@ -39,12 +40,11 @@ class Frame:
 class _Surface:
     """What is on the terminal now, as far as we drew it."""
 
-    drawn: list[str] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     row: int = 0  # of the cursor, from the top of the region
     column: int = 0
     columns: int = 0  # of the terminal when it was drawn
-    theme: Theme | None = None  # whose colours it was drawn in
+    theme: Theme = field(default_factory=Theme)  # whose colours it was drawn in
     at: float = 0.0  # when it was drawn
 
 
@@ -97,15 +97,13 @@ class Painter(Renderer):
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
         """Take the live region off the terminal; the next frame is drawn anew."""
-        columns = self.output.get_size().columns
+        if self._full is not None and not leave_alternate_screen:
+            self._full = []  # a resize: the inline surface is put right when the viewer closes
+            self._write(["\x1b[H\x1b[2J"])
+            return
         parts: list[str] = []
-        if self._full is not None:
-            if not leave_alternate_screen:  # a resize: the inline surface is put right when the viewer closes
-                self._full = []
-                self._write(["\x1b[H\x1b[2J"])
-                return
-            self._leave_full(parts)
-        self._erase_inline(parts, columns)
+        self._leave_full(parts)
+        self._erase_inline(parts, self.output.get_size().columns)
         self._write([*parts, "\x1b[?25h"])
 
     def clear(self) -> None:
@@ -135,12 +133,11 @@ class Painter(Renderer):
         if finished or is_done or self._inline.columns not in (0, columns):
             self._erase_inline(parts, columns)
         theme = self._theme()
-        encode = theme.encode
-        parts.extend(f"{encode(line)}\r\n" for line in finished)
+        parts.extend(f"{theme.encode(line)}\r\n" for line in finished)
         lines = [] if is_done else [clip_line(line, columns - 1) for line in frame.lines]
         row, column = frame.cursor if frame.cursor and lines else (0, 0)
-        old, new = self._inline, _Surface(list(map(encode, lines)), lines, row, column, columns, theme)
-        if not parts and (new.drawn, row, column) == (old.drawn, old.row, old.column):
+        old, new = self._inline, _Surface(lines, row, column, columns, theme)
+        if not parts and (lines, row, column, theme) == (old.lines, old.row, old.column, old.theme):
             return
         _draw_changes(parts, old, new)
         self._above = min(self._above, max(0, rows - len(lines)))  # drawing further down scrolled the rest up
@@ -156,8 +153,8 @@ class Painter(Renderer):
             if self._reflows and self._clock() - old.at > _NEWS_S:
                 up = count_rows(old.lines[:up], columns) + old.column // columns
             self._above = max(0, self._above - count_rows(old.lines, columns) + len(old.lines))
-        if old.drawn:
-            parts.append(_move(-up) + (_ERASE_BELOW if len(old.drawn) > 1 else "\r\x1b[J"))
+        if old.lines:
+            parts.append(_move(-up) + (_ERASE_BELOW if len(old.lines) > 1 else "\r\x1b[J"))
         self._inline = _Surface(columns=columns)
 
     def _draw_full(self, parts: list[str], lines: Sequence[Line]) -> None:
@@ -194,36 +191,34 @@ def _draw_changes(parts: list[str], old: _Surface, new: _Surface) -> None:
     region: line feeds in a window that is too low would push the live rows into the scrollback.
     """
     parts.append(f"{_move(-old.row)}\r")
-    if len(new.drawn) > len(old.drawn):
-        room = len(new.drawn) - 1
+    if len(new.lines) > len(old.lines):
+        room = len(new.lines) - 1
         parts.append("\n" * room + _move(-room))
-    if new.drawn == old.drawn:
+    stays = old.lines if old.theme is new.theme else []
+    if new.lines == stays:
         return
     parts.append("\x1b[?7l\x1b7")  # what is a column too wide is cut, never wrapped
-    for index, text in enumerate(new.drawn):
-        if index < len(old.drawn) and old.drawn[index] == text:
-            continue
-        pieces = [(0, f"{text}\x1b[K")]
-        if index < len(old.drawn) and new.theme is not None and old.theme is new.theme:
-            pieces = _changed_pieces(old.lines[index], new.lines[index], new.theme) or pieces
-        for column, piece in pieces:
-            parts.append(f"\x1b8{_move(index)}" + (f"\x1b[{column}C" if column else "") + piece)
-    if len(new.drawn) < len(old.drawn):
-        parts.append(f"\x1b8{_move(len(new.drawn))}\x1b[J")
+    for index, (line, before) in enumerate(zip_longest(new.lines, stays[: len(new.lines)])):
+        if line != before:
+            for column, piece in _changed_pieces(before, line, new.theme):
+                parts.append(f"\x1b8{_move(index)}" + (f"\x1b[{column}C" if column else "") + piece)
+    if len(new.lines) < len(old.lines):
+        parts.append(f"\x1b8{_move(len(new.lines))}\x1b[J")
     parts.append("\x1b8\x1b[?7h")
 
 
-def _changed_pieces(old: Line, new: Line, theme: Theme) -> list[tuple[int, str]]:
-    """The columns and the spans that changed, where all else of the line stays in its place; a spinner is one span.
+def _changed_pieces(old: Line | None, new: Line, theme: Theme) -> list[tuple[int, str]]:
+    """The columns and the spans that changed, where all else of the line stays in its place, or the whole line.
 
     Only after characters whose width no terminal disputes: others could put a piece in the wrong column.
     """
-    if len(old) != len(new):
-        return []
+    whole = [(0, f"{theme.encode(new)}\x1b[K")]
+    if old is None or len(old) != len(new):
+        return whole
     changed = [at for at, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
     start, end = changed[0], changed[-1]
     if any(width(old[at][1]) != width(new[at][1]) for at in changed) or not set(plain(new[:start])) <= _SURE_WIDTH:
-        return []
+        return whole
     if not set(plain(new[:end])) <= _SURE_WIDTH | frozenset(SPINNER):
         return [(line_width(new[:start]), theme.encode(new[start : end + 1]))]
     return [(line_width(new[:at]), theme.encode(new[at : at + 1])) for at in changed]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cowork.core import format
 from cowork.core.format import one_line
-from cowork.core.ports import Question
 from cowork.frontends.repl.input.actions import KEYS
 from cowork.frontends.repl.input.composer import input_lines
 from cowork.frontends.repl.input.dialogs import dialog_lines
@@ -15,11 +13,10 @@ from cowork.frontends.repl.input.picker import picker_lines
 from cowork.frontends.repl.painter import Frame, count_rows
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.panels import panels_lines
-from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.status_line import status_line
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.tool_lines import output_lines, running_line
-from cowork.frontends.styled import WIDEST, Line, Theme, clip, clip_line, clip_start, limit_rows, spinner
+from cowork.frontends.styled import WIDEST, Line, clip, clip_line, clip_start, limit_rows, spinner
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
@@ -60,22 +57,7 @@ def _inline(repl: Repl, columns: int, rows: int, box_width: int, *, framed: bool
     """
     room = max(3, rows - 1)
     below, cursor = _below(repl, columns, room, box_width)
-    dialogs = repl.dialogs
-    above = live_lines(
-        repl.scene,
-        columns - 1,
-        0 if repl.resizing else max(0, room - len(below) - 1),
-        repl.theme,
-        queue=[sent.text for sent in repl.turns.queue],
-        steering=repl.turns.steering,
-        expanded=repl.expanded,
-        selected=repl.selection.path,
-        asked=dialogs.current.question if dialogs.current and dialogs.armed else None,
-        asking=dialogs.current is not None or repl.picker.current is not None,
-        activity=repl.host.status().activity if repl.turns.working else "",
-        framed=framed,
-        tail_columns=box_width,
-    )
+    above = [] if repl.resizing else live_lines(repl, columns - 1, room - len(below) - 1, box_width, framed=framed)
     gap: list[Line] = [[]] if len(above) + len(below) < room else []
     lines = [*above, *gap, *below][-room:]
     return Frame(lines, (len(lines) - len(below) + cursor[0], cursor[1]) if cursor else None)
@@ -142,28 +124,25 @@ def _hint(repl: Repl) -> str:
     return " · ".join(parts) or "/help"
 
 
-def live_lines(
-    scene: Scene, columns: int, rows: int, theme: Theme, *, queue: Sequence[str] = (), steering: Sequence[str] = (),
-    expanded: bool = False, selected: str = "", asking: bool = False, asked: Question | None = None,
-    activity: str = "", framed: bool = True, tail_columns: int | None = None,
-) -> list[Line]:  # fmt: skip
+def live_lines(repl: Repl, columns: int, rows: int, box_width: int, *, framed: bool = True) -> list[Line]:
     """The streaming tail, tools, panels, todo list and queue in at most `rows`; what matters least gives way."""
     if rows <= 0:
         return []
-    waiting = _queue_lines(queue, steering, columns)[: max(0, rows // 3)]
-    tools = [*scene.look_lines(columns, theme), *_tool_lines(scene, columns, asked, expanded=expanded)]
-    state = [] if asking else _state_lines(scene, columns, activity)
+    scene, theme = repl.scene, repl.theme
+    waiting = _queue_lines(repl, columns)[: rows // 3]
+    tools = [*scene.look_lines(columns, theme), *_tool_lines(repl, columns)]
+    state = [] if repl.dialogs.current or repl.picker.current else _state_lines(repl, columns)
     left = rows - len(waiting) - len(state)
     panels = panels_lines(
         list(scene.panels.values()), min(columns, WIDEST), max(1, left - min(3, len(tools))), scene.clock(), theme,
-        expanded=expanded, selected=selected, framed=framed,
+        expanded=repl.expanded, selected=repl.selection.path, framed=framed,
     ) if scene.panels and left > 0 else []  # fmt: skip
     left -= len(panels)
     tools = tools[-left:] if left > 0 else []
     left -= len(tools)
     tail: list[Line] = []
     if scene.stream is not None and left > 0:
-        drawn = scene.stream.tail(min(columns - 1, tail_columns or columns), min(_TAIL_ROWS, left), theme)
+        drawn = scene.stream.tail(min(columns - 1, box_width), min(_TAIL_ROWS, left), theme)
         tail = [clip_line(line, columns) for line in drawn]
     todo: list[Line] = []
     if scene.working_since is not None and any(t.get("status") != "completed" for t in scene.todos):
@@ -176,40 +155,44 @@ def live_lines(
     return [[], *body] if body and len(body) < rows else body
 
 
-def _tool_lines(scene: Scene, columns: int, asked: Question | None, *, expanded: bool) -> list[Line]:
+def _tool_lines(repl: Repl, columns: int) -> list[Line]:
+    scene, asked = repl.scene, repl.dialogs.current if repl.dialogs.armed else None
     if scene.working_since is None:  # left open by a session that ended badly
         return []
     out: list[Line] = []
     shown = (tool for tool in scene.tools.values() if tool.call.family != "delegate")
-    running = [tool for tool in shown if not (asked and tool.is_asked_about(asked))]  # the question shows it already
+    running = [tool for tool in shown if not (asked and tool.is_asked_about(asked.question))]  # it shows it already
+    now = scene.clock()
     for tool in running[:_TOOLS_SHOWN]:
-        out.append(running_line(tool.call, scene.clock(), columns, scene.clock() - tool.started))
+        out.append(running_line(tool.call, spinner(now), columns, now - tool.started))
         if tool.output:
-            out.extend(output_lines(tool.output, columns, _OUTPUT_ROWS_EXPANDED if expanded else _OUTPUT_ROWS))
+            out.extend(output_lines(tool.output, columns, _OUTPUT_ROWS_EXPANDED if repl.expanded else _OUTPUT_ROWS))
     if len(running) > _TOOLS_SHOWN:
         out.append([("dim", f"  + {len(running) - _TOOLS_SHOWN} more running")])
     return out
 
 
-def _state_lines(scene: Scene, columns: int, activity: str) -> list[Line]:
+def _state_lines(repl: Repl, columns: int) -> list[Line]:
     """The one line that says what is going on when nothing else does."""
-    now = scene.clock()
+    scene, now = repl.scene, repl.scene.clock()
     if scene.retry is not None:
         due, event = scene.retry
         return [notes.retry_line(event, due - now, columns)]
     if scene.working_since is None or scene.stream is not None or scene.tools or scene.panels:
         return []
-    line: Line = [("accent", f"{spinner(now)} "), ("", "thinking" if scene.thinking else activity or "working"),
+    doing = "thinking" if scene.thinking else repl.host.status().activity or "working"
+    line: Line = [("accent", f"{spinner(now)} "), ("", doing),
                   ("dim", f" · {format.clock(now - scene.working_since)}")]  # fmt: skip
     if scene.thinking.strip():
         line.append(("dim", f" · {clip_start(one_line(scene.thinking), max(10, columns - 26))}"))
     return [clip_line(line, columns)]
 
 
-def _queue_lines(queue: Sequence[str], steering: Sequence[str], columns: int) -> list[Line]:
+def _queue_lines(repl: Repl, columns: int) -> list[Line]:
     out: list[Line] = [
         [("accent", "↪ "), ("dim", clip(one_line(text), columns - 22)), ("faint", "  before the next step")]
-        for text in steering
+        for text in repl.turns.steering
     ]
-    out.extend([("dim", "◦ "), ("dim", clip(one_line(text), columns - 12)), ("faint", "  queued")] for text in queue)
+    for sent in repl.turns.queue:
+        out.append([("dim", "◦ "), ("dim", clip(one_line(sent.text), columns - 12)), ("faint", "  queued")])
     return out

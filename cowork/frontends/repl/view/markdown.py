@@ -47,7 +47,7 @@ def code_lines(code: str, language: str, theme: Theme) -> list[Line]:
     """Source code with its colours, one line a line."""
     code = code.rstrip("\n").expandtabs(4)
     plainly = not language or max(map(len, code.split("\n"))) > _LONGEST_COLOURED
-    plain = Text(code, style=theme.definition("code"))
+    plain = Text(code, style=theme.styles["code"])
     text = plain if plainly else _syntax(language, theme.code_style).highlight(code)
     console = _console(80, theme)
     return [_spans(piece.render(console)) for piece in text.split("\n", allow_blank=True)][: code.count("\n") + 1]
@@ -114,14 +114,14 @@ def _syntax(language: str, style: str) -> Syntax:
 @cache
 def _console(columns: int, theme: Theme) -> Console:
     styles = {
-        "markdown.code": theme.definition("code"),
-        "markdown.item.bullet": theme.definition("accent"),
-        "markdown.item.number": theme.definition("accent"),
-        "markdown.block_quote": theme.definition("dim"),
-        "markdown.hr": theme.definition("faint"),
-        "markdown.link": theme.definition("link"),
-        "markdown.link_url": theme.definition("link"),
-        "markdown.table.border": theme.definition("faint"),
+        "markdown.code": theme.styles["code"],
+        "markdown.item.bullet": theme.styles["accent"],
+        "markdown.item.number": theme.styles["accent"],
+        "markdown.block_quote": theme.styles["dim"],
+        "markdown.hr": theme.styles["faint"],
+        "markdown.link": theme.styles["link"],
+        "markdown.link_url": theme.styles["link"],
+        "markdown.table.border": theme.styles["faint"],
         "markdown.table.header": "bold",
         **{f"markdown.h{level}": "bold" for level in range(1, 7)},
     }

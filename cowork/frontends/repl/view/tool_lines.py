@@ -19,21 +19,7 @@ from cowork.core.events import ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible, visible_line
 from cowork.frontends.host import FileChange
-from cowork.frontends.styled import (
-    Line,
-    Span,
-    Theme,
-    beside,
-    clip,
-    clip_line,
-    clip_start,
-    cut_rows,
-    pad,
-    plain,
-    spinner,
-    width,
-    wrap,
-)
+from cowork.frontends.styled import Line, Theme, beside, clip, clip_line, clip_start, cut_rows, pad, plain, width, wrap
 from cowork.frontends.text import call_line
 
 _ON_FILES = ("read", "write")  # families whose calls are told by a path
@@ -50,7 +36,6 @@ _LONGEST_MARKED = 600  # characters: word marks in longer lines help nobody and 
 _FILE_ROWS, _WHOLE_ROWS = 60, 12  # lines of a file in a list of changes: edited, or all of it new or gone
 _MOST_COLOURED = 20_000  # characters: colours of a longer diff cost more than they help
 _Row = tuple[str, int, str]  # (" ", "-" or "+", line number, text)
-_Marked = tuple[str, int, list[Span]]  # the same with the text in spans
 
 
 def summary(record: Mapping[str, Any], display: Mapping[str, Any]) -> str:
@@ -62,11 +47,11 @@ def summary(record: Mapping[str, Any], display: Mapping[str, Any]) -> str:
     return ""
 
 
-def running_line(call: ToolStarted, now: float, columns: int, seconds: float = 0.0) -> Line:
-    """A call that still runs."""
+def running_line(call: ToolStarted, mark: str, columns: int, seconds: float) -> Line:
+    """A call that still runs, behind a spinner."""
     right: Line = [("dim", f"{seconds:.0f} s")] if seconds >= 2 else []
     line = _fit(call, call_line(call), columns - 12)
-    return beside([("accent", f"{spinner(now)} "), ("bold", one_line(call.name)), ("", f" {line}")], right, columns)
+    return beside([("accent", f"{mark} "), ("bold", one_line(call.name)), ("", f" {line}")], right, columns)
 
 
 def finished_lines(
@@ -144,35 +129,32 @@ def diff_lines(diff: str, columns: int, *, limit: int | None = None, theme: Them
     shown = rows if limit is None or len(rows) <= limit + 1 else rows[:limit]
     marked = _mark_words(shown)
     if theme is not None and theme.depth not in (None, ColorSystem.STANDARD):  # code on a coloured ground needs many
-        marked = _colour(marked, diff, theme)
-    out = [line for row in marked for line in _draw(*row, gutter, columns)]
+        marked = _colour(shown, marked, diff, theme)
+    drawn = zip(shown, marked, strict=True)
+    out = [line for (sign, number, _), spans in drawn for line in _draw(sign, number, spans, gutter, columns)]
     if len(shown) < len(rows):
         more = f"{' ' * (2 + gutter)} … {len(rows) - len(shown):,} more lines of diff"
         out.append([("dim", clip(more, columns))])
     return out
 
 
-def _colour(rows: list[_Marked], diff: str, theme: Theme) -> list[_Marked]:
-    """The rows with the colours of the language of the file, under the marks of what changed."""
+def _colour(rows: Sequence[_Row], marked: list[Line], diff: str, theme: Theme) -> list[Line]:
+    """The texts of the rows with the colours of the language of the file, under the marks of what changed."""
     named = _FILE.search(diff)
     language = _language(named[1].strip().rpartition("/")[2] if named else "")
-    texts = [(sign, plain(spans)) for sign, _, spans in rows]
-    if not language or sum(len(text) for _, text in texts) > _MOST_COLOURED:
-        return rows
+    if not language or sum(len(text) for _, _, text in rows) > _MOST_COLOURED:
+        return marked
     lines: dict[int, Line] = {}
     for side in "-+":  # each is a text of its own; what both have takes its colours from the new one
-        places = [place for place, (sign, _) in enumerate(texts) if sign in (" ", side)]
-        code = _code("\n".join(texts[place][1] for place in places), language, theme)
+        places = [place for place, (sign, _, _) in enumerate(rows) if sign in (" ", side)]
+        code = _code("\n".join(rows[place][2] for place in places), language, theme)
         lines |= dict(zip(places, code, strict=False))
-    return [
-        (sign, number, _overlay(spans, lines[place], theme) if place in lines else spans)
-        for place, (sign, number, spans) in enumerate(rows)
-    ]
+    return [_overlay(spans, lines.get(place, []), theme) for place, spans in enumerate(marked)]
 
 
-def _overlay(marks: Sequence[Span], code: Line, theme: Theme) -> list[Span]:
+def _overlay(marks: Line, code: Line, theme: Theme) -> Line:
     """The text with the backgrounds of the marks and the colours of the code."""
-    under = [theme.definition(str(name)) for name, text in marks for _ in text]
+    under = [theme.styles.get(str(name), "") for name, text in marks for _ in text]
     over = [style if isinstance(style, Style) else Style() for style, text in code for _ in text]
     styled = zip(plain(marks), map(_mix, under, [*over, *[Style()] * len(under)]), strict=False)
     return [(style, "".join(char for char, _ in run)) for style, run in groupby(styled, key=lambda pair: pair[1])]
@@ -224,18 +206,18 @@ def _rows(diff: str) -> Iterator[_Row]:
             old, new = old + (sign != "+"), new + (sign != "-")
 
 
-def _mark_words(rows: Sequence[_Row]) -> list[_Marked]:
-    """The rows with their text as spans; each removed line is compared with the added one in its place."""
-    marks: dict[tuple[str, int], list[Span]] = {}
+def _mark_words(rows: Sequence[_Row]) -> list[Line]:
+    """The texts of the rows as spans; each removed line is compared with the added one in its place."""
+    marks: dict[tuple[str, int], Line] = {}
     for minus, plus in pairwise([list(run) for _, run in groupby(rows, key=lambda row: row[0])]):
         for (sign, number, old), (other, place, new) in zip(minus, plus, strict=False):
             if sign + other == "-+":
                 marks[sign, number], marks[other, place] = _word_marks(old, new)
     styles = {"-": "diff.del", "+": "diff.add"}
-    return [(sign, number, marks.get((sign, number)) or [(styles.get(sign, ""), text)]) for sign, number, text in rows]
+    return [marks.get((sign, number)) or [(styles.get(sign, ""), text)] for sign, number, text in rows]
 
 
-def _word_marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
+def _word_marks(old: str, new: str) -> tuple[Line, Line]:
     """Both lines with the words that differ marked; empty when they have too little in common."""
     if max(len(old), len(new)) > _LONGEST_MARKED:
         return [], []
@@ -250,7 +232,7 @@ def _word_marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
     )
 
 
-def _draw(sign: str, number: int, spans: list[Span], gutter: int, columns: int) -> Iterator[Line]:
+def _draw(sign: str, number: int, spans: Line, gutter: int, columns: int) -> Iterator[Line]:
     if sign == "⋮":
         yield [("faint", f"  {'⋮':>{gutter}}")]
         return
