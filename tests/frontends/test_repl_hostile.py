@@ -156,7 +156,6 @@ def streamed(text: str) -> list[Line]:
 
 def viewed(text: str) -> list[Line]:
     viewer = Viewer("t", lambda: tree(story(text)), at_end=False)
-    viewer.refresh()
     viewer.lines(80, 400, THEME)
     viewer.key("e")
     return viewer.lines(80, 400, THEME)

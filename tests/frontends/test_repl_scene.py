@@ -20,6 +20,7 @@ from cowork.core.events import (
     TodoUpdated,
     ToolEnded,
     ToolOutput,
+    ToolStarted,
     TurnEnded,
 )
 from cowork.core.ports import Question
@@ -290,6 +291,14 @@ def test_the_tree_holds_a_childs_story_inside_its_task() -> None:
 
 def test_the_tree_of_a_child_is_its_own_story() -> None:
     assert names(tree(history(), "main/explore-1")) == ["❯ find it", '● Grep "needle"']
+    limit = TurnEnded("max_turns", "As far as I got.", 3, agent="main/explore-1")
+    assert names(tree([*history(), limit], "main/explore-1"))[2:] == ["✗ stopped: the limit of turns is reached"]
+
+
+def test_calls_that_a_service_gave_the_same_id_keep_their_own_results() -> None:
+    ends = [ToolEnded("1", "Bash", {"status": "success", "text": text}, {}) for text in ("one", "two")]
+    first, second = tree([ToolStarted("1", "Bash"), ends[0], ToolStarted("1", "Bash"), ends[1]])
+    assert (first.text, second.text) == ("one", "two")
 
 
 def screen(viewer: Viewer) -> list[str]:
@@ -298,7 +307,6 @@ def screen(viewer: Viewer) -> list[str]:
 
 def test_the_viewer_unfolds_what_a_search_finds() -> None:
     viewer = Viewer("conversation", lambda: tree(history()))
-    viewer.refresh()
     assert not any("needle here" in row for row in screen(viewer))
     for key in ("/", *"needle here", "enter"):
         assert viewer.key(key)
@@ -306,16 +314,14 @@ def test_the_viewer_unfolds_what_a_search_finds() -> None:
 
 
 def test_the_viewer_folds_and_closes() -> None:
-    viewer = Viewer("conversation", lambda: tree(history()))
-    viewer.refresh()
+    sizes = iter(range(100))  # the conversation goes on
+    viewer = Viewer("conversation", lambda: tree(history()), lambda: next(sizes))
     screen(viewer)
     viewer.key("g")
     viewer.key("j")
     assert any("▾ ● Looking." in row for row in screen(viewer))
     viewer.key("enter")
     assert any("▸ ● Looking." in row for row in screen(viewer))
-    viewer.refresh()
-    assert any("▸ ● Looking." in row for row in screen(viewer))  # folds outlive a refresh
     assert not viewer.key("q")
 
 

@@ -46,16 +46,22 @@ def tree(events: Iterable[Event], agent: str = "main") -> list[AgentNode]:
     by_agent: dict[str, list[Event]] = defaultdict(list)
     sent_out: dict[tuple[str, str], list[AgentStarted]] = defaultdict(list)
     ends: dict[str, str] = {}
+    calls: dict[tuple[str, str], ToolStarted] = {}  # the last that had this id: some services count from one again
+    results: dict[int, ToolEnded] = {}  # by which event the call started with
     for event in events:
-        if isinstance(event, AgentStarted):
-            sent_out[event.parent, event.tool_use_id].append(event)
-        elif isinstance(event, AgentEnded):
-            ends[event.agent] = event.status
-        else:
-            by_agent[event.agent].append(event)
+        match event:
+            case AgentStarted():
+                sent_out[event.parent, event.tool_use_id].append(event)
+            case AgentEnded():
+                ends[event.agent] = event.status
+            case ToolEnded():
+                results[id(calls.get((event.agent, event.tool_use_id)))] = event
+            case ToolStarted():
+                calls[event.agent, event.tool_use_id] = event
+        by_agent[event.agent].append(event)
 
-    def call(started: ToolStarted, ended: ToolEnded | None = None) -> AgentNode:
-        node = _call_node(started, ended)
+    def call(started: ToolStarted) -> AgentNode:
+        node = _call_node(started, results.get(id(started)))
         node.children = [child(event) for event in sent_out.get((started.agent, started.tool_use_id), ())]
         return node
 
@@ -67,17 +73,8 @@ def tree(events: Iterable[Event], agent: str = "main") -> list[AgentNode]:
 
     def nodes(agent: str) -> list[AgentNode]:
         out: list[AgentNode] = []
-        calls: dict[str, tuple[int, ToolStarted]] = {}
         for event in by_agent.get(agent, ()):
-            match event:
-                case ToolStarted():
-                    calls[event.tool_use_id] = len(out), event
-                    out.append(call(event))
-                case ToolEnded() if event.tool_use_id in calls:
-                    at, started = calls[event.tool_use_id]
-                    out[at] = call(started, event)
-                case _:
-                    out.extend(_plain_nodes(event))
+            out += [call(event)] if isinstance(event, ToolStarted) else _plain_nodes(event)
         folded: list[AgentNode] = []
         for is_look, run in groupby(out, key=lambda node: bool(node.look)):
             if len(held := list(run)) > FEW and is_look:
@@ -94,15 +91,12 @@ def _call_node(started: ToolStarted, ended: ToolEnded | None) -> AgentNode:
     said, diff = str(record.get("text", "")), str(display.get("diff") or "")
     given = json.dumps(started.input, indent=1, ensure_ascii=False) if started.input else ""
     text = f"{given}\n{said}".strip()
-    return AgentNode(
-        f"{started.agent}:{started.tool_use_id}",
-        head_line(started, record if ended else None, display, _UNBOUNDED),
-        text,
-        (lambda columns, theme: diff_lines(diff, columns, theme=theme))
-        if diff
-        else _plain_body(said if ended and started.family == "delegate" else text),
-        look=started.name if started.family in LOOKS and record.get("status") == "success" else "",
-    )
+    head = head_line(started, record if ended else None, display, _UNBOUNDED)
+    body = _plain_body(said if ended and started.family == "delegate" else text)
+    if diff:
+        body = lambda columns, theme: diff_lines(diff, columns, theme=theme)  # noqa: E731
+    look = started.name if started.family in LOOKS and record.get("status") == "success" else ""
+    return AgentNode(f"{started.agent}:{started.tool_use_id}", head, text, body, look=look)
 
 
 def _plain_nodes(event: Event) -> list[AgentNode]:
@@ -157,10 +151,6 @@ class Viewer:
     _open: dict[str, bool] = field(default_factory=dict)  # what the person folded and unfolded
     _bodies: dict[tuple[str, int, str, int], list[Line]] = field(default_factory=dict)
 
-    def refresh(self) -> None:
-        """Read the events again; what is folded stays folded."""
-        self._seen, self.nodes, self._drawn = self.size(), self.build(), None
-
     def key(self, name: str) -> bool:
         """A key was pressed; False when the viewer should close."""
         self.message = ""
@@ -191,9 +181,10 @@ class Viewer:
     def lines(self, columns: int, rows: int, theme: Theme) -> list[Line]:
         """The screen."""
         if self.size() != self._seen:
-            self.refresh()
+            self._seen, self.nodes, self._drawn = self.size(), self.build(), None
         self._page, body, first = max(1, rows - 3), rows - 2, not self._rows
-        self._layout(columns, theme)
+        if self._drawn != (columns, theme):
+            self._layout(columns, theme)
         self.cursor = len(self._rows) - 1 if first and self.at_end else min(self.cursor, len(self._rows) - 1)
         self.cursor = max(0, self.cursor)
         self.top = max(self.cursor - body + 1, min(self.top, self.cursor))
@@ -219,9 +210,8 @@ class Viewer:
         return self._open.get(node.key, node.open)
 
     def _layout(self, columns: int, theme: Theme) -> None:
-        if self._drawn != (columns, theme):
-            self._drawn = columns, theme
-            self._rows = list(self._flat(self.nodes, 0, columns, theme))
+        self._drawn = columns, theme
+        self._rows = list(self._flat(self.nodes, 0, columns, theme))
 
     def _flat(
         self, nodes: Sequence[AgentNode], depth: int, columns: int, theme: Theme
@@ -251,8 +241,7 @@ class Viewer:
         stay = self._here
         self._open.update((node.key, to) for node in nodes)
         if self._drawn is not None:
-            drawn, self._drawn = self._drawn, None
-            self._layout(*drawn)
+            self._layout(*self._drawn)
         last = max(0, min(self.cursor, len(self._rows) - 1))  # what it stood on may be folded away
         self.cursor = next((i for i, (_, node) in enumerate(self._rows) if node is stay), last)
 
