@@ -149,8 +149,8 @@ class TextOutput:
         if isinstance(error, dict) and error.get("message") and not told:
             hint = f"\n  {one_line(str(error['hint']), 200)}" if error.get("hint") else ""
             self._line(one_line(str(error["message"]), 400) + hint)
-        receipts = _receipts(result, result.get("num_turns") or 0)
-        self._say("main", " · ".join([_ENDINGS.get(reason, "failed"), *receipts]))
+        used = receipts(result, result.get("num_turns"))
+        self._say("main", " · ".join([_ENDINGS.get(reason, "failed"), *used]))
 
     def _progress(self, event: Event, text: str) -> None:
         self._end_looks(event.agent)
@@ -188,7 +188,7 @@ def _describe(event: Event) -> Iterator[str]:
             data = event.record.get("data") or {}
             message = one_line(str((event.record.get("error") or {}).get("message") or ""), 200)
             ended = "done" if event.status == "completed" else event.status
-            facts = [ended, message, *_receipts(data, (data.get("metadata") or {}).get("turns_used"))]
+            facts = [ended, message, *receipts(data, (data.get("metadata") or {}).get("turns_used"))]
             yield " · ".join(filter(None, facts))
         case events.RetryScheduled():
             tries = f"{format.duration(event.delay_s)} ({event.attempt} of {event.max_attempts})"
@@ -205,23 +205,18 @@ def _describe(event: Event) -> Iterator[str]:
             yield ("" if event.level == "info" else f"{event.level}: ") + one_line(event.text, 400)
 
 
-def _receipts(data: Json, turns: int | None) -> Iterator[str]:
-    """What a run or a child used, as far as it is known."""
-    if turns is not None:
-        yield format.plural(int(turns), "turn")
-    if isinstance(usage := data.get("usage"), dict):
-        yield f"{format.tokens(sum(usage.values()))} tok"
-    if "total_cost_usd" in data:
-        yield format.money(data["total_cost_usd"], "cost unknown")
-    if "duration_ms" in data:
-        yield format.duration((data["duration_ms"] or 0) / 1000)
+def receipts(data: Json, turns: str | int | None, unknown: str = "cost unknown") -> list[str]:
+    """What a run or a child used."""
+    return [
+        format.plural(int(turns or 0), "turn"),
+        f"{format.tokens(sum((data.get('usage') or {}).values()))} tok",
+        format.money(data.get("total_cost_usd"), unknown),
+        format.duration((data.get("duration_ms") or 0) / 1000),
+    ]
 
 
 def draw(stream: TextIO, text: str) -> None:
     """Write what was made for a terminal past a stream that would show its colours as text."""
     stream.flush()
-    if raw := getattr(stream, "buffer", None):
-        raw.write(text.encode(stream.encoding, "replace"))
-    else:
-        stream.write(text)
+    stream.buffer.write(text.encode(stream.encoding, "replace"))
     stream.flush()

@@ -98,7 +98,7 @@ async def family(host: FakeHost, text: str) -> None:
     async def asks() -> None:
         command = {"command": "pytest -q"}
         question = Question("permission", "Allow this command?", agent="main/bash-2", tool="Bash", input=command,
-                            family="exec", line="$ pytest -q", session_rule="pytest",
+                            family="exec", line="$ pytest -q", session_rule="pytest", tool_use_id="asked",
                             display={"kind": "text", "text": "runs the tests"})  # fmt: skip
         host.emit(started("asked", "Bash", command), "main/bash-2")
         await host.question(question)

@@ -180,7 +180,7 @@ def ends(columns: int) -> list[Line]:
         TurnEnded("completed", num_turns=6, usage=Usage(13_000, 1_100), cost_usd=0.031, duration_ms=41_000),
         TurnEnded("interrupted"),
         TurnEnded("auth", error={"message": "The key was refused (401).", "hint": "Set ANTHROPIC_API_KEY, or /model."}),
-        TurnEnded("max_turns"),
+        TurnEnded("max_turns", error={"code": "max_turns", "message": "Turn limit reached: 40"}),
     ):
         out += notes.note_lines(event, columns)
     return [*out, notes.retry_line(RetryScheduled(3, 5, 8.0, "overloaded", "x"), 8.0, columns)]
@@ -304,7 +304,7 @@ def screen(columns: int, rows: int, count: int, *, keys: str = "") -> str:
         asked = {"command": ".venv/bin/pytest -q tests/test_encoding.py"}
         call = started("c", "Bash", asked, agent=paths[2])
         repl.scene.apply(call)
-        question = Question("permission", "?", agent=paths[2], tool="Bash", input=asked, family="exec", line=call.line)
+        question = Question("permission", "?", paths[2], "Bash", asked, family="exec", line=call.line, tool_use_id="c")
         repl.scene.panels[paths[2]].asking.append(question)
     now[0] = 14.0
     if "s" in keys:

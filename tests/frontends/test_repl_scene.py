@@ -129,7 +129,9 @@ def test_a_child_is_a_panel_while_it_works_and_a_line_when_it_is_done() -> None:
     shown = "\n".join(live(scene))
     assert "explore-1  refund service" in shown
     assert "$ pytest  2 failed" in shown
-    data = {"subagent_id": "s1", "duration_ms": 21_000}
+    data = {"subagent_id": "s1", "duration_ms": 21_000, "metadata": {"turns_used": "2"}, "total_cost_usd": 0.004,
+            "usage": {"prompt_tokens": 5_000, "completion_tokens": 1_000},
+            "tool_summary": [{"tool": "Bash", "count": 1}]}  # fmt: skip
     scene.apply(AgentEnded("s1", "completed", {"status": "success", "data": data}, agent="main/explore-1"))
     scene.apply(ToolEnded("t1", "Task", {"status": "success", "data": data}))
     assert printed(scene) == ["✓ explore-1  refund service        2 turns · 1 tool · 6.0k tok · $0.004 · 21 s"]
@@ -220,7 +222,7 @@ def test_thinking_becomes_one_folded_line_when_something_follows() -> None:
 
 def test_a_child_that_asks_says_so_until_it_is_answered() -> None:
     scene = scene_of(child(), started("c1", "Bash", {"command": "pytest"}, agent="main/explore-1"))
-    question = Question("permission", "?", agent="main/explore-1", tool="Bash", input={"command": "pytest"})
+    question = Question("permission", "?", "main/explore-1", "Bash", {"command": "pytest"}, tool_use_id="c1")
     with scene.asking(question):
         assert any(re.search(r"\? \$ pytest +waits for you", row) for row in live(scene))
         assert not any(char in "".join(live(scene)) for char in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")

@@ -250,9 +250,21 @@ def golden(name: str, text: str) -> None:
     assert text == file.read_text(encoding="utf-8"), f"{name} differs; PYTEST_GOLDEN=1 writes it anew"
 
 
+class Terminal(io.TextIOWrapper):
+    """A stream that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self._kept = io.BytesIO()
+        super().__init__(self._kept, encoding="utf-8")
+
+    def getvalue(self) -> str:
+        self.flush()
+        return self._kept.getvalue().decode()
+
+
 def test_a_terminal_gets_markdown_and_diffs_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    out, err = io.StringIO(), io.StringIO()
+    out, err = Terminal(), Terminal()
     rendering = TerminalText({"TERM": "xterm-256color", "COLORTERM": "truecolor"})
     output = TextOutput(out, err, live=True, fold=True, rendering=rendering)
     diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
@@ -273,7 +285,7 @@ def test_a_terminal_gets_markdown_and_diffs_drawn(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_answer_that_is_withdrawn_does_not_mix_with_the_next() -> None:
-    out, err = io.StringIO(), io.StringIO()
+    out, err = Terminal(), Terminal()
     output = TextOutput(out, err, live=True, rendering=TerminalText({"TERM": "xterm"}))
     output(TextDelta("The first tr"))
     output(RetryScheduled(2, 5, 1.0, "overloaded", "overloaded"))

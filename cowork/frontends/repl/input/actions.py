@@ -70,7 +70,7 @@ class PanelSelection:
     def stop(self) -> None:
         """Ask the child to finish; the second time end it."""
         if self.panel is not None:
-            self.host.stop_child(self.panel.subagent_id, "kill" if self.panel.stopping else "finish")
+            self.host.stop_child(self.panel.start.subagent_id, "kill" if self.panel.stopping else "finish")
             self.panel.stopping = True
 
     def address(self) -> None:
@@ -88,7 +88,7 @@ class PanelSelection:
         child, self.message_to = self.listener, ""
         if child is None or not text:
             return ""
-        self.host.tell_child(child.subagent_id, text)
+        self.host.tell_child(child.start.subagent_id, text)
         return child.name
 
 

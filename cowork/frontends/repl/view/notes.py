@@ -25,16 +25,6 @@ _KINDS = {
     "stalled": "The service went silent",
     "broken_stream": "The answer broke off",
 }
-_ENDINGS = {
-    "max_turns": "stopped: the limit of turns is reached",
-    "budget": "stopped: the budget is used up",
-    "timeout": "stopped: out of time",
-    "terminated": "stopped: terminated",
-    "denied": "ended after a denied action",
-    "auth": "the service refused the credentials",
-    "unavailable": "the service could not be reached",
-}
-
 _HERE = {  # what a shell user runs, and what does the same in the chat
     "/model or `cowork config init`": "/login or /model",
     "`cowork doctor`": "/doctor",
@@ -167,7 +157,9 @@ def _turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
         facts = [format.plural(event.num_turns, "turn"), f"{format.tokens(event.usage.total)} tok",
                  format.money(event.cost_usd), format.duration(event.duration_ms / 1000)]  # fmt: skip
         return [clip_line([("faint", "  "), ("dim", " · ".join(facts))], columns)]
-    message = str(event.error.get("message") or _ENDINGS.get(event.reason) or event.reason.replace("_", " "))
+    reached = event.reason == "max_turns"  # and a report followed, so there is no error
+    ended = "stopped: the limit of turns is reached" if reached else event.reason.replace("_", " ")
+    message = str(event.error.get("message") or ended)
     hint = in_chat(str(event.error.get("hint") or ""))
     told = wrap_behind(("bad", "✗ "), visible(message), columns)
     return [*told, *(wrap_behind(("", "  "), visible(hint), columns, "dim") if hint else ())]

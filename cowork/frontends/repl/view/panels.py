@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from cowork.core import events, format
 from cowork.core.blocks import Usage
-from cowork.core.events import AgentEnded, Event, ToolEnded, ToolStarted
+from cowork.core.events import AgentEnded, AgentStarted, Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.core.ports import Question
@@ -34,7 +34,7 @@ from cowork.frontends.styled import (
     window,
     wrap,
 )
-from cowork.frontends.text import call_line
+from cowork.frontends.text import call_line, receipts
 
 ACTIONS_KEPT = 10
 _WORDS = 160  # characters kept of what a child writes
@@ -44,7 +44,7 @@ _LOW = 10  # rows: with less room than this nothing opens by itself
 _WIDE, _ROOMY = 96, 72  # columns from which facts have dots between them, and names more room
 _TASK, _ACTION = 24, 16  # columns that a task and what is being done should have; facts give way to them
 _BOTH = 32  # columns below which the task has them alone
-_FACTS = ("model", "time", "tokens", "cost")
+_FACTS = {"model": 4, "time": 4, "tokens": 5, "cost": 6}  # and the columns each has at least
 _MARKS = {"success": ("good", "✓"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _ENDED_TITLE = 36  # columns of a finished child's name and task
 _ENDS = {"completed": ("good", "✓", ""), "incomplete": ("warn", "◐", "incomplete"), "aborted": ("bad", "⊘", "stopped")}
@@ -63,26 +63,21 @@ class CallState:
 
     def is_asked_about(self, question: Question) -> bool:
         """Whether a question is the call's own, or asks to allow it."""
-        if question.tool_use_id:
-            return question.tool_use_id == self.call.tool_use_id and question.agent == self.call.agent
-        return (question.tool, question.input) == (self.call.name, self.call.input)
+        return (question.tool_use_id, question.agent) == (self.call.tool_use_id, self.call.agent)
 
 
 @dataclass(slots=True)
 class ChildState:
     """One child: who it is, what it does, what it has used, and whether its panel is open."""
 
-    subagent_id: str
+    start: AgentStarted
     path: str
     description: str
     model: str
-    color: str
-    max_turns: int
     started: float  # on the chat's clock
-    status: str = "active"
+    status: str
     row: str | None = None  # as a program of the person's wants it; empty: not at all
     turns: int = 0
-    tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     doing: str = ""
@@ -111,8 +106,7 @@ class ChildState:
                 if self.status == "waiting" and event.status == "active":
                     self.started = now
                 self.status = event.status
-                self.turns, self.tool_calls = event.turns, event.tool_calls
-                self.usage, self.cost_usd = event.usage, event.cost_usd
+                self.turns, self.usage, self.cost_usd = event.turns, event.usage, event.cost_usd
                 if not self.actions:  # afterwards the calls themselves tell what it does
                     self.doing = one_line(event.action)
             case ToolStarted():
@@ -142,11 +136,10 @@ class ChildState:
         return [action for action in self.actions if action.call.tool_use_id == tool_use_id]
 
 
-def new_child(event: events.AgentStarted, now: float) -> ChildState:
+def new_child(event: AgentStarted, now: float) -> ChildState:
     """The state of a child that was sent out."""
     described, model = one_line(event.description), one_line(event.model or event.model_id)
-    known = (event.subagent_id, event.agent, described, model, event.color, event.max_turns, now)
-    return ChildState(*known, status=event.status)
+    return ChildState(event, event.agent, described, model, now, event.status)
 
 
 def _call_text(name: str, line: str) -> str:
@@ -196,9 +189,8 @@ class _Roster:
     ) -> None:
         self.columns, self.now, self.theme, self.selected, self.framed = columns, now, theme, selected, framed
         self.between = " · " if columns >= _WIDE else " "
-        texts = [_facts(child, now) for child in children]
-        rooms = [max([least, *(width(text[at]) for text in texts)]) for at, least in enumerate((4, 4, 5, 6))]
-        self.facts = dict(zip(_FACTS, rooms, strict=True))
+        told = [_facts(child, now) for child in children]
+        self.facts = {name: max([least, *(width(facts[name]) for facts in told)]) for name, least in _FACTS.items()}
         longest = max((2 * child.depth + width(child.name) for child in children), default=0)
         self.name = min(longest, 20 if columns >= _WIDE else 14 if columns >= _ROOMY else 12)
         self.turns = max((len(_turns(child)) for child in children), default=0)
@@ -226,7 +218,7 @@ class _Roster:
         if child.row and not child.asking:
             return clip_line([*line, ("", child.row)], self.columns)
         room = self.name - len(branch)
-        line += [(self.theme.agent(child.color), pad(clip_middle(child.name, max(6, room)), room))]
+        line += [(self.theme.agent(child.start.color), pad(clip_middle(child.name, max(6, room)), room))]
         waits = child.asking and not self.action
         line.append(("warn" if waits else "", f" {pad(_WAITS if waits else child.description, self.task)}"))
         if self.action:
@@ -238,8 +230,7 @@ class _Roster:
             line.append(("dim", f"  {_turns(child):>{self.turns}}"))
         if child.status == "waiting":
             return clip_line([*line, ("dim", f"  {child.model}" if "model" in self.facts else "")], self.columns)
-        facts = dict(zip(_FACTS, _facts(child, self.now), strict=True))
-        rooms = self.facts.items()
+        facts, rooms = _facts(child, self.now), self.facts.items()
         texts = [pad(facts[name], room) if name == "model" else f"{facts[name]:>{room}}" for name, room in rooms]
         return clip_line([*line, ("dim", "  " + self.between.join(texts))], self.columns)
 
@@ -248,9 +239,9 @@ class _Roster:
         indent, chosen = 2 * child.depth, child.path == self.selected
         columns = self.columns - indent
         facts = _facts(child, self.now)
-        used = " · ".join(filter(None, facts)) if columns >= 50 else f"{facts[1]} {facts[3]}"
+        used = " · ".join(filter(None, facts.values())) if columns >= 50 else f"{facts['time']} {facts['cost']}"
         name = clip_middle(child.name, max(9, columns - BOX_MARGIN - width(used) - 6))
-        head: Line = [self._glyph(child), (self.theme.agent(child.color), name), ("", f"  {child.description}")]
+        head: Line = [self._glyph(child), (self.theme.agent(child.start.color), name), ("", f"  {child.description}")]
         turn = _turns(child).replace("/", " of ")
         foot = [f"turn {turn}"] if turn else []
         foot += ["stopping, x again ends it"] if child.stopping else []
@@ -273,10 +264,8 @@ class _Roster:
         style, glyph = ("warn", "?") if asks else _MARKS.get(action.status, ("accent", spinner(self.now)))
         result = f"  {_WAITS}" if asks else f" → {action.output}" if action.status else f"  {action.output}"
         room = columns - 2 - (width(result) if asks else 0)
-        row: Line = [
-            (style, f"{glyph} "),
-            ("", clip_call(_call_text(action.call.name, call_line(action.call)), max(12, room))),
-        ]
+        called = clip_call(_call_text(action.call.name, call_line(action.call)), max(12, room))
+        row: Line = [(style, f"{glyph} "), ("", called)]
         if asks or action.output:
             row.append(("warn" if asks else "dim", result))
         return clip_line(row, columns)
@@ -292,20 +281,15 @@ def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme)
     error, data = event.record.get("error") or {}, event.record.get("data") or {}
     failed = clip(one_line(str(error.get("message") or data.get("short_result") or "failed")), 60)
     style, glyph, trouble = _ENDS.get(event.status, ("bad", "✗", failed))
-    usage, turns = data.get("usage") or {}, (data.get("metadata") or {}).get("turns_used")
-    tools = sum(int(t.get("count") or 0) for t in data.get("tool_summary") or ()) or child.tool_calls
-    used = int(usage.get("prompt_tokens") or 0) + int(usage.get("completion_tokens") or 0) or child.usage.total
-    duration, changed = data.get("duration_ms"), len(data.get("files_changed") or ())
-    facts = (
-        trouble, format.plural(int(turns or child.turns), "turn"), format.plural(tools, "tool"),
-        f"{format.tokens(used)} tok", format.money(data.get("total_cost_usd", child.cost_usd)),
-        "" if duration is None else format.duration(float(duration) / 1000),
-        f"{format.plural(changed, 'file')} changed" if changed else "",
-    )  # fmt: skip
+    turns, *used = receipts(data, (data.get("metadata") or {}).get("turns_used"), "$?")
+    tools = sum(int(row.get("count") or 0) for row in data.get("tool_summary") or ())
+    changed = len(data.get("files_changed") or ())
+    changes = f"{format.plural(changed, 'file')} changed" if changed else ""
+    facts = (trouble, turns, format.plural(tools, "tool"), *used, changes)
     tail = " · ".join(filter(None, facts))
     indent = "  " * child.depth
     name = pad(child.name, max(10, width(child.name)))
-    head: list[Span] = [("", indent), (style, f"{glyph} "), (theme.agent(child.color), name), ("", " ")]
+    head: list[Span] = [("", indent), (style, f"{glyph} "), (theme.agent(child.start.color), name), ("", " ")]
     wanted = max(_ENDED_TITLE - width(name), width(child.description))  # so that the facts of all stand in a column
     title_room = min(wanted, max(10, columns - line_width(head) - width(tail) - 2))
     line: Line = [*head, ("", pad(child.description, title_room)), ("dim", f"  {tail}")]
@@ -335,14 +319,11 @@ def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expand
     order = sorted(wanted, key=lambda at: children[at].path != selected)
     heights = [1] * len(children)
     spare = rows - len(children)
-    for at in order:  # first each that is open gets the smallest panel, then they grow in turn
-        if spare >= 2:
-            heights[at] = 3
-            spare -= 2
-    while spare > 0 and (growing := [at for at in order if 1 < heights[at] < wanted[at]]):
-        for at in growing[:spare]:
-            heights[at] += 1
-            spare -= 1
+    for height in range(3, 3 + ACTIONS_KEPT):  # first each that is open gets the smallest panel, then they grow in turn
+        for at in order:
+            step = height - heights[at]
+            if height <= wanted[at] and step <= spare:
+                heights[at], spare = height, spare - step
     return heights
 
 
@@ -368,15 +349,14 @@ def _activity(child: ChildState) -> str:
     return child.doing or ("thinking" if child.actions else "starting")
 
 
-def _facts(child: ChildState, now: float) -> tuple[str, str, str, str]:
-    if child.status == "waiting":
-        return clip(child.model, 10), "", "", ""
-    time = format.clock(now - child.started)
-    return clip(child.model, 10), time, format.tokens(child.usage.total), format.money(child.cost_usd)
+def _facts(child: ChildState, now: float) -> dict[str, str]:
+    used = (format.clock(now - child.started), format.tokens(child.usage.total), format.money(child.cost_usd))
+    told = ("", "", "") if child.status == "waiting" else used
+    return dict(zip(_FACTS, (clip(child.model, 10), *told), strict=True))
 
 
 def _turns(child: ChildState) -> str:
     if child.status == "waiting":
         return ""
     turn = max(1, child.turns)
-    return f"{turn}/{child.max_turns}" if child.max_turns else str(turn)
+    return f"{turn}/{child.start.max_turns}" if child.start.max_turns else str(turn)

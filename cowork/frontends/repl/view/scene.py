@@ -148,7 +148,7 @@ class Scene:
                 self.say("todo", lambda columns, theme: notes.todo_change(before, todos, columns))
             case StatusLines(rows=rows):
                 for child in self.panels.values():
-                    child.row = rows.get(child.subagent_id)
+                    child.row = rows.get(child.start.subagent_id)
             case events.RetryScheduled():
                 self._retry(event)
             case events.Notice(code="mode.changed"):
@@ -193,9 +193,7 @@ class Scene:
         is_child = bool((event.record.get("data") or {}).get("subagent_id"))  # one that never started is told here
         if event.display.get("kind") == "todos" or is_child:
             return
-        given = (event.record.get("context") or {}).get("params_input")
-        given = given if isinstance(given, dict) else {}
-        call = running.call if running else ToolStarted(event.tool_use_id, event.name, given)
+        call = running.call if running else ToolStarted(event.tool_use_id, event.name)
 
         def draw(columns: int, theme: Theme) -> Sequence[Line]:
             return finished_lines(call, event.record, event.display, columns, theme)
