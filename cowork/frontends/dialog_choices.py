@@ -51,8 +51,7 @@ def granted_text(question: Question) -> str:
 def steps_of(question: Question) -> tuple[Step, ...]:
     """What is asked, one thing after the other, with what can be answered."""
     if question.kind == "questions":
-        asked = question.input.get("questions")
-        return tuple(_step_of(item) for item in asked if isinstance(item, dict)) if isinstance(asked, list) else ()
+        return tuple(map(_step_of, question.input["questions"]))
     return (Step(question.title, tuple(choices_of(question))),)
 
 
@@ -63,25 +62,20 @@ def by_number(step: Step, text: str) -> Choice | None:
 
 
 def _step_of(item: Json) -> Step:
-    options = [
-        Choice(visible_line(str(option["label"])), detail=visible_line(str(option.get("description", ""))))
-        if isinstance(option, dict)
-        else Choice(visible_line(str(option)))
-        for option in item.get("options") or ()
-    ]
-    return Step(str(item.get("question", "")), (*options, Choice("Something else …", writes=_OWN_WORDS)))
+    options = [option if isinstance(option, dict) else {"label": option} for option in item.get("options") or ()]
+    told = [[visible_line(str(option.get(name, ""))) for name in ("label", "description")] for option in options]
+    choices = [Choice(label, detail=detail) for label, detail in told]
+    return Step(str(item.get("question", "")), (*choices, Choice("Something else …", writes=_OWN_WORDS)))
 
 
 def choices_of(question: Question) -> list[Choice]:
     """What can be answered. The grant shown is the grant given, so rules appear as they are."""
     mode, in_mode = question.mode, {"mode": question.mode}
-    if question.kind == "trust":
-        trusting = [Choice("Yes, trust this folder", "always")]
+    if question.kind in ("trust", "server"):
+        trusting = [Choice("Yes, trust this folder" if question.kind == "trust" else "Yes, and remember it", "always")]
         if mode:
             trusting.append(Choice(f"Yes, and work in mode {mode}", "always", ABOUT.get(mode, ""), data=in_mode))
         return [*trusting, Choice("Only this time", "session"), Choice("No", "no")]
-    if question.kind == "server":
-        return [Choice("Yes, and remember it", "always"), Choice("Only this time", "session"), Choice("No", "no")]
     if question.kind == "plan":
         going = [Choice(f"Yes, go on in mode {visible_line(mode)}", data={"mode": mode}) for mode in question.options]
         edit = Choice("Edit the plan in $EDITOR, then decide", data={"edit": True})

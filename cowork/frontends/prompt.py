@@ -106,9 +106,8 @@ def _by_letter(question: Question) -> dict[str, tuple[str, Answer]]:
     if question.kind == "trust":
         choices["y"] = ("yes, trust it", Answer("always"))
     elif question.kind == "plan":
-        modes = question.options or ("ask",)
-        answers = [(f"yes, in mode {mode}", Answer("once", data={"mode": mode})) for mode in modes]
-        choices |= {str(number): answer for number, answer in enumerate(answers, 1)}
+        for number, mode in enumerate(question.options, 1):
+            choices[str(number)] = (f"yes, in mode {mode}", Answer("once", data={"mode": mode}))
     else:
         choices["y"] = ("once", Answer("once"))
         if question.session_rule:

@@ -33,7 +33,8 @@ class Person:
 
     async def press(self, key: str, pause: float = A_WHILE) -> None:
         """Press a key after a pause; what was due in between happens first, when it is due."""
-        if (due := self.dialogs.due) is not None and due <= pause:
+        held = self.dialogs._held
+        if held is not None and (due := max(0.0, held.until - self.now)) <= pause:
             self.now, pause = self.now + due, pause - due
             self.dialogs.tick()
             await asyncio.sleep(0)

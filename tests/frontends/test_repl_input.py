@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from cowork.frontends.host import Command, Host
 from cowork.frontends.repl.input.completion import (
     Completer,
-    Context,
     FileIndex,
     Item,
     Menu,
@@ -26,7 +27,9 @@ from cowork.frontends.repl.input.completion import (
     match_commands,
 )
 from cowork.frontends.repl.input.composer import Composer, History, input_lines
+from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.styled import line_width, plain
+from tests.fakes.repl_host import chat_on
 
 
 async def nothing(rest: str) -> None:
@@ -122,17 +125,20 @@ def test_going_through_the_history_keeps_what_was_being_written() -> None:
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
-        ("/", Context("command", "")),
-        ("/co", Context("command", "co")),
-        ("/model l", Context("argument", "l", "model")),
-        ("look at @ser", Context("at", "ser")),
-        ("(@shop/re", Context("at", "shop/re")),
+        ("/", ("command", "", "")),
+        ("/co", ("command", "co", "")),
+        ("/model l", ("argument", "l", "model")),
+        ("look at @ser", ("at", "ser", "")),
+        ("(@shop/re", ("at", "shop/re", "")),
         ("mail me@example", None),
+        ("/model @ser", ("argument", "@ser", "model")),
         ("a /path", None),
         ("plain", None),
     ],
 )
-def test_what_is_completed_depends_on_the_text_before_the_cursor(before: str, expected: Context | None) -> None:
+def test_what_is_completed_depends_on_the_text_before_the_cursor(
+    before: str, expected: tuple[str, str, str] | None
+) -> None:
     assert context_of(before) == expected
 
 
@@ -235,3 +241,26 @@ def test_the_cursor_is_always_inside_the_drawn_input(text: str, columns: int, da
     assert 0 <= row < len(lines) <= 6
     assert 2 <= column <= columns
     assert all(line_width(line) <= columns for line in lines)
+
+
+async def test_an_editor_that_fails_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf '\\377' > \"$1\"\n")
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    repl, told = chat_on(Scene()), asyncio.Event()
+    failures: list[object] = []
+
+    def report(loop: object, context: dict[str, object]) -> None:
+        failures.append(context["exception"])
+        told.set()
+
+    monkeypatch.setattr(repl, "_report_bug", report)
+    with create_pipe_input() as keys:
+        running = asyncio.ensure_future(repl.run(keys, DummyOutput()))
+        keys.send_text("\x07")  # Ctrl+G
+        await asyncio.wait_for(told.wait(), 20)
+        await asyncio.sleep(0.05)
+        repl.leave(0)
+        await running
+    assert list(map(type, failures)) == [UnicodeDecodeError]

@@ -23,7 +23,7 @@ from cowork.frontends.prompt import LineChat, is_capable
 from cowork.frontends.repl.input.actions import Actions, PanelSelection, own_commands
 from cowork.frontends.repl.input.completion import Completer
 from cowork.frontends.repl.input.composer import Composer, History
-from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialogs
+from cowork.frontends.repl.input.dialogs import Dialogs
 from cowork.frontends.repl.input.keys import bindings
 from cowork.frontends.repl.input.picker import Picker
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
@@ -261,8 +261,6 @@ class Repl:
             self.dialogs.note_typing(something=bool(self.composer.text))
         elif self.mode == "pick":
             self.dialogs.last_key = self.scene.clock()
-        if self.dialogs.current is not None:
-            asyncio.get_running_loop().call_later(QUIET_S + 0.01, self.redraw)  # the dialog arms itself
 
     def _draw_now(self) -> None:
         self._redraw_at = None
@@ -270,10 +268,10 @@ class Repl:
             self._app._redraw()
 
     async def _tick(self) -> None:
-        """Spinners and clocks move while something runs."""
+        """Spinners and clocks move while something runs; a question starts to take keys."""
         while True:
             await asyncio.sleep(SPIN_S)
-            if self.turns.working or self.scene.panels:
+            if self.turns.working or self.scene.panels or self.dialogs.current:
                 self.redraw()
 
     def _end_turn(self, seconds: float) -> None:
@@ -287,14 +285,8 @@ class Repl:
         self.completer.quiet(lambda: self.composer.set(f"{text}\n{kept}" if kept else text))
 
     def _update_dialogs(self) -> None:
-        dialog = self.dialogs.current
-        loop = asyncio.get_running_loop()
-        if dialog is not None:
+        if (dialog := self.dialogs.current) is not None:
             self.terminal.call_to(dialog, dialog.question.title)
-            for moment in (SETTLE_S, QUIET_S):  # when it starts to take keys
-                loop.call_later(moment + 0.01, self.redraw)
-        if (due := self.dialogs.due) is not None:
-            loop.call_later(due + 0.001, self.dialogs.tick)
         self.redraw()
 
     def _report_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

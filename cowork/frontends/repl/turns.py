@@ -100,9 +100,9 @@ class Turns:
         self.host.steer(text)
         self._keep()
 
-    def recall(self) -> str | None:
+    def recall(self) -> str:
         """Take the newest queued message back for editing."""
-        recalled = self.queue.pop().whole if self.queue else None
+        recalled = self.queue.pop().whole
         self._keep()
         return recalled
 

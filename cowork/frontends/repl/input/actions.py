@@ -137,7 +137,7 @@ class Actions:
         elif 0 <= buffer.document.cursor_position_row + step < buffer.document.line_count:
             buffer.cursor_up() if step < 0 else buffer.cursor_down()
         elif step < 0 and not buffer.text and repl.turns.queue:
-            repl.composer.set(repl.turns.recall() or "")
+            repl.composer.set(repl.turns.recall())
         else:
             repl.completer.quiet(lambda: repl.composer.browse(step))
 

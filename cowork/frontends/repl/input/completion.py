@@ -17,11 +17,9 @@ from cowork.frontends.styled import Line, clip, clip_start, option, pad, width, 
 ROWS = 8
 _LIMIT = 40
 _CHUNK = 1_000  # paths looked at between two chances for a key to be echoed
-_CONTEXTS = {
-    "command": re.compile(r"^/(?P<query>[\w:-]*)$"),
-    "argument": re.compile(r"^/(?P<command>[\w:-]+)\s+(?P<query>\S*)$"),
-    "at": re.compile(r"(?:^|(?<=[\s(\[\"'`]))@(?P<query>[^\s@]*)$"),
-}
+_CONTEXT = re.compile(
+    r"^/(?P<command>[\w:-]*)$|^/(?P<of>[\w:-]+)\s+(?P<argument>\S*)$|(?:^|(?<=[\s(\[\"'`]))@(?P<at>[^\s@]*)$"
+)
 _FRESH_S = 20.0  # how long the list of files is good for
 
 
@@ -68,19 +66,11 @@ class Menu:
         return out
 
 
-@frozen
-class Context:
-    """What is being completed before the cursor."""
-
-    kind: str  # command | argument | at
-    query: str
-    command: str = ""
-
-
-def context_of(before: str) -> Context | None:
-    """What the text before the cursor asks for, if anything."""
-    found = ((kind, pattern.search(before)) for kind, pattern in _CONTEXTS.items())
-    return next((Context(kind, **match.groupdict()) for kind, match in found if match), None)
+def context_of(before: str) -> tuple[str, str, str] | None:
+    """(command | argument | at, its letters, the command of an argument) that the text before the cursor asks for."""
+    found = _CONTEXT.search(before)
+    kind = found and found.lastgroup
+    return (kind, found[kind], found["of"] or "") if found and kind else None
 
 
 def match_commands(commands: Iterable[Command], query: str) -> list[Item]:
@@ -212,41 +202,39 @@ class Completer:
             return
         shown = self.menu
         self._forget()
-        context = context_of(self._before)
-        if context is not None and context.kind == "at":
-            self.menu = shown  # until there is another
-            self._task = asyncio.ensure_future(self._offer_paths(context))
-        elif context is not None:
-            self._offer_commands(context)
+        match context_of(self._before):
+            case "at", query, _:
+                self.menu = shown  # until there is another
+                self._task = asyncio.ensure_future(self._offer_paths(query))
+            case "command", query, _:
+                self.menu = Menu(match_commands(self._commands(), query), len(query) + 1)
+            case _, query, command:
+                self._offer_arguments(command, query)
 
     def _check_place(self) -> None:
         """Close the menu when the cursor leaves what it is about."""
         if not self.searching and self.menu.items and context_of(self._before) is None:
             self._forget()
 
-    def _offer_commands(self, context: Context) -> None:
-        commands = list(self._commands())
-        if context.kind == "command":
-            self.menu = Menu(match_commands(commands, context.query), len(context.query) + 1)
-            return
-        query = context.query.lower()
-        words = [
-            w for c in commands if c.name == context.command and c.choices for w in c.choices() if query in w.lower()
-        ]
-        words.sort(key=lambda word: not word.lower().startswith(query))
+    def _offer_arguments(self, command: str, typed: str) -> None:
+        choices = next((c.choices for c in self._commands() if c.name == command and c.choices), tuple)
+        query = typed.lower()
+        words = sorted(
+            (w for w in choices() if query in w.lower()), key=lambda word: not word.lower().startswith(query)
+        )
         offered = [word for word in words[:_LIMIT] if word.lower() != query or len(words) > 1]
-        self.menu = Menu([Item(word, "", "argument") for word in offered], len(context.query))
+        self.menu = Menu([Item(word, "", "argument") for word in offered], len(typed))
 
-    async def _offer_paths(self, context: Context) -> None:
-        found = await self._host.resources(context.query)
+    async def _offer_paths(self, query: str) -> None:
+        found = await self._host.resources(query)
         agents = [Item(f"@{text}", about, "resource") for text, about in found]
-        agents += match_agents(self._host.agents(), context.query)
+        agents += match_agents(self._host.agents(), query)
 
         async def show() -> None:
-            paths = await self._index.search(context.query)
-            if context_of(self._before) == context:
+            paths = await self._index.search(query)
+            if context_of(self._before) == ("at", query, ""):
                 files = [Item(f"@{path}", "", "file") for path in paths]
-                self.menu = Menu(agents_and_files(agents, files, context.query), len(context.query) + 1)
+                self.menu = Menu(agents_and_files(agents, files, query), len(query) + 1)
                 self._redraw()
 
         await show()

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
+from cowork.core.blocks import as_object
 from cowork.core.hygiene import visible
 from cowork.frontends.styled import Line, cut_rows, plain, width
 
@@ -33,11 +35,12 @@ class History:
     @cached_property
     def entries(self) -> list[str]:
         """Read at first use, so that it costs nothing at the start."""
-        try:
-            rows = self._path.read_text("utf-8", errors="replace").splitlines()[-_KEPT:] if self._path else []
-        except OSError:
-            return []
-        return [text for text in map(_entry, rows) if text]
+        found: list[str] = []
+        with suppress(OSError):
+            for row in self._path.read_text("utf-8", errors="replace").splitlines()[-_KEPT:] if self._path else ():
+                with suppress(ValueError, RecursionError):
+                    found.append(str(as_object(json.loads(row)).get("text", "")))
+        return [text for text in found if text]
 
     def add(self, text: str) -> None:
         if not text.strip() or (self.entries and self.entries[-1] == text):
@@ -163,14 +166,6 @@ def _with_chips(piece: str) -> Line:
 def _pieces(text: str, columns: int) -> list[str]:
     rows = (cut_rows([("", visible(line).expandtabs(4))], columns) for line in text.split("\n"))
     return [plain(row) for line in rows for row in line]
-
-
-def _entry(row: str) -> str:
-    try:
-        entry = json.loads(row)
-    except ValueError:
-        return ""
-    return str(entry.get("text", "")) if isinstance(entry, dict) else ""
 
 
 def _image_path(data: str) -> Path | None:

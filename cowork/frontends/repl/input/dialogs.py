@@ -108,11 +108,6 @@ class Dialogs:
         """A question waits and takes the keys: nobody is in the middle of typing."""
         return bool(self._line) and self.focus != "input" and self.clock() - self.last_key >= QUIET_S
 
-    @property
-    def due(self) -> float | None:
-        """How long until a key that is held back has stood alone."""
-        return max(0.0, self._held.until - self.clock()) if self._held else None
-
     async def ask(self, question: Question) -> Answer:
         """Wait for the person's answer."""
         dialog = Dialog(question, steps_of(question), asyncio.get_running_loop().create_future())
@@ -234,6 +229,7 @@ class Dialogs:
         """Let a key answer when it has stood alone for so long."""
         now = self.clock()
         self._held = _Held(text, now, now + seconds, choice if self.ready else None)
+        asyncio.get_running_loop().call_later(seconds + 0.001, self.tick)
         self.on_change()
 
     def _advance(self, came: Dialog | None) -> None:

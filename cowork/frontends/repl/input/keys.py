@@ -35,7 +35,7 @@ def _bind(keys: KeyBindings, when: Filter, acts: Mapping[str, Act], *, eager: bo
     for names, act in acts.items():
 
         def call(event: KeyPressEvent, act: Act = act) -> None:
-            act()
+            act()  # what it gives may be a task, which nobody is to wait for twice
 
         keys.add(*names.split(" "), filter=when, eager=eager)(call)
 

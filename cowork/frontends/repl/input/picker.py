@@ -82,8 +82,7 @@ class Picking:
             self.settle(None)
 
     def settle(self, row: Row | None) -> None:
-        if not self.future.done():
-            self.future.set_result(row)
+        self.future.set_result(row)
 
 
 class Picker:
