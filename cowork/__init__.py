@@ -5,7 +5,7 @@ Programs use it too: `cowork.run("…")`, `async with cowork.Session() as s`, `@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False  # type checkers take it for true; `typing` itself would cost most of the import
 if TYPE_CHECKING:
