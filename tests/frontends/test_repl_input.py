@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import cast
 
@@ -203,13 +202,12 @@ def test_every_hit_holds_the_letters_in_order(paths: list[str], query: str) -> N
 
 async def test_fifty_thousand_files_leave_room_for_keys() -> None:
     index = FileIndex(f"pkg{n % 97}/sub{n % 13}/module_{n:05}.py" for n in range(50_000))
-    longest = 0.0
+    turns = 0
     searching = asyncio.ensure_future(index.search("qzx"))  # nothing matches: every path is looked at in every way
     while not searching.done():
-        started = time.perf_counter()
         await asyncio.sleep(0)
-        longest = max(longest, time.perf_counter() - started)
-    assert longest < 0.1  # a few ms on a quiet machine
+        turns += 1
+    assert turns > 50  # a thousand paths, a few ms, between two chances for a key
     assert "module_4999" in (await index.search("module_4999"))[0]
     assert len(await index.search("pkg7mod9")) > 0
 
