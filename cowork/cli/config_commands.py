@@ -31,8 +31,10 @@ with later(__name__):  # each command loads what it uses
     from cowork.app.steering import grant, is_trusted, steering
     from cowork.config import keyring
     from cowork.permissions.commands import explain_text
-    from cowork.permissions.rules import parse
+    from cowork.permissions.rules import check_tools, parse
     from cowork.permissions.trust import Trust
+    from cowork.prompts import text_of
+    from cowork.tools.builtin import builtin_tools
 
 config = CommandGroup(
     """Settings: show, check, find, begin.
@@ -107,11 +109,11 @@ def check(ctx: typer.Context, config: ConfigFile = None, cwd: Cwd = None) -> int
 
 
 def _check_rules(found: Layers) -> None:
-    """Raise UserError, with file and line, for a rule that cannot be read."""
+    """Raise UserError, with file and line, for a rule that cannot be read or that no tool can meet."""
+    tools = builtin_tools(text_of)
     for name in ("permissions.allow", "permissions.ask", "permissions.deny"):
         try:
-            for rule in found.values[name]:
-                parse(rule)
+            check_tools(map(parse, found.values[name]), tools)
         except UserError as error:
             raise UserError(f"config: {found.origins[name]} {name}: {error.message}", error.hint) from None
 

@@ -162,12 +162,20 @@ TOOL_GROUPS: Mapping[str, tuple[Family, ...]] = {
 }
 
 
-JOIN_LATER = ("ListMcpResources", "ReadMcpResource")  # tools that are there only where servers have resources
+# Tools a run may be without, for want of a service, a server or a skill; lists and rules may name them all the same.
+OPTIONAL_TOOLS: Mapping[str, Family] = {
+    "WebFetch": "fetch",
+    "WebSearch": "fetch",
+    "Skill": "other",
+    "ToolSearch": "other",
+    "ListMcpResources": "other",
+    "ReadMcpResource": "other",
+}
 
 
 def is_tool_word(word: str, names: Container[str]) -> bool:
     """Whether a word of a list can name tools, given the names there are; those of a server may come later."""
-    return word in names or word in TOOL_GROUPS or word in JOIN_LATER or word == "*" or word.startswith("mcp__")
+    return word in names or word in TOOL_GROUPS or word in OPTIONAL_TOOLS or word == "*" or word.startswith("mcp__")
 
 
 def names_tool(word: str, name: str) -> bool:

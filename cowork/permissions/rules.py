@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.ports import EXACTLY, JOIN_LATER, Family, ToolFacts, names_tool
+from cowork.core.ports import EXACTLY, OPTIONAL_TOOLS, Family, ToolFacts, names_tool
 from cowork.core.workspace import Workspace, load_json, start_of
 from cowork.private_files import write_private
 
@@ -85,17 +85,18 @@ def parse(text: str) -> Rule:
 
 
 def check_tools(rules: Iterable[Rule], tools: Mapping[str, ToolFacts]) -> None:
-    """Raise UserError for a rule that no tool of these can ever meet, which is a slip of the pen."""
-    known = {name.casefold(): tool for name, tool in tools.items()}
+    """Raise UserError for a rule that no tool can ever meet, with these tools or others: a slip of the pen."""
+    families = {name.casefold(): family for name, family in OPTIONAL_TOOLS.items()}
+    families |= {name.casefold(): tool.family for name, tool in tools.items()}
     for rule in rules:
-        later = rule.tool in JOIN_LATER or rule.tool.casefold().startswith("mcp__")
-        tool = known.get(rule.tool.casefold())
-        if rule.tool in _WORDS.values() or (later and not rule.pattern):
+        name = rule.tool.casefold()
+        if rule.tool in _WORDS.values():
             continue
-        if tool is None:
+        family = families.get(name, "other" if name.startswith("mcp__") else None)
+        if family is None:
             raise UserError(f"{str(rule)!r} names no tool.", f"Tools: {', '.join((*tools, *BEYOND))}.")
-        if rule.pattern and tool.family in ("exec", "other"):
-            raise UserError(f"{tool.name} takes no pattern.", f"Write {tool.name} alone.")
+        if rule.pattern and family in ("exec", "other"):
+            raise UserError(f"{rule.tool} takes no pattern.", f"Write {rule.tool} alone.")
 
 
 def host_of(url: str) -> str:

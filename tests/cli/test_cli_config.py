@@ -98,6 +98,8 @@ def test_check_judges_both_files_and_names_the_line(cowork: Any, user_file: Path
     [
         ('permissions.deny = ["Bash("]', ":1 permissions.deny: 'Bash(' is not a rule"),
         ('permissions.allow = ["Bash(ls && rm)"]', "is a compound command"),
+        ('permissions.deny = ["Bsh(rm:*)"]', ":1 permissions.deny: 'Bsh(rm:*)' names no tool"),
+        ('permissions.ask = ["mcp__git(x)"]', "mcp__git takes no pattern"),
         ('models.main.base_url = "http://[::1"', ":1 models.main.base_url is not an address"),
         ('models.main.base_url = "http:///v1"', "models.main.base_url is not an address"),
         ('models.light.base_url = "http://h:99999"', "models.light.base_url is not an address"),
@@ -109,6 +111,15 @@ def test_check_refuses_what_a_run_refuses(cowork: Any, user_file: Path, text: st
     assert (done.returncode, said in done.stdout, done.stderr) == (2, True, "")
     user_file.write_text('models.main.base_url = "http://h:${PORT}"\npermissions.deny = ["Bash(rm:*)"]\n')
     assert cowork("config", "check").returncode == 0
+
+
+def test_a_tool_that_this_run_is_without_may_be_named(cowork: Any, user_file: Path) -> None:
+    user_file.write_text(
+        'permissions.deny = ["WebSearch", "WebFetch(domain:a.org)", "Skill", "mcp__git"]\n'
+        'tools.disabled = ["WebSearch"]\nweb.fetch = false\n'
+    )
+    assert cowork("config", "check").returncode == 0
+    assert cowork("run", "--script", cowork.script("- hi"), "hi").returncode == 0
 
 
 def test_a_mistake_stops_every_run_with_exit_2(cowork: Any, user_file: Path) -> None:
