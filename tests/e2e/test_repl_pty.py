@@ -342,10 +342,15 @@ def test_history_lasts_across_restarts_and_can_be_searched(tmp_path: Path) -> No
         chat.wait_for("❯ another thing")
         chat.type("<Down>", "<Down>")
         chat.wait_for("❯ draft")
+        chat.type("<Ctrl+C>", "<Ctrl+R>", "nowhere")
+        chat.wait_for("history, no match ❯ nowhere")
+        chat.type("<Enter>")
+        chat.wait_for("\n❯ nowhere")  # in the input, not sent
         chat.type("<Ctrl+C>", "<Ctrl+R>", "quest")
         chat.wait_for("❯ the first question")
         chat.type("<Enter>", "<Enter>")
         finish(chat, "You said: the first question")
+        assert "You said: nowhere" not in chat.text()
 
 
 def test_a_message_can_have_several_lines_and_a_large_paste_is_sent_whole(chat: Terminal) -> None:

@@ -105,7 +105,7 @@ class Actions:
         """Send what is written, or accept what the menu offers."""
         repl, buffer = self._repl, self._repl.composer.buffer
         before = buffer.document
-        if repl.completer.menu.items and not repl.completer.accept():
+        if not repl.completer.accept():
             return
         if before.text_before_cursor.endswith("\\") and not before.text_after_cursor:
             buffer.delete_before_cursor(1)

@@ -159,12 +159,12 @@ class Completer:
     def accept(self) -> bool:
         """Put the chosen item into the input; True when Enter should send the line as well."""
         item, buffer = self.menu.chosen, self._composer.buffer
+        if self.searching:  # what nothing matches stays written, to be sent or changed
+            self.searching = False
+            self.quiet(lambda: self._composer.set(item.text if item else self._composer.text))
+            return False
         if item is None:
             return True
-        if self.searching:
-            self.searching = False
-            self.quiet(lambda: self._composer.set(item.text))
-            return False
         start, goes_on, is_whole = self.menu.start, item.text.endswith(("/", ":")), self._before.endswith(item.text)
         space = "" if goes_on or buffer.document.text_after_cursor.startswith(" ") else " "
         self.quiet(lambda: buffer.delete_before_cursor(start))

@@ -80,7 +80,8 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     _bind(keys, writing & Condition(lambda: not composer.text and bool(repl.scene.panels)),
           {"tab": lambda: repl.selection.move(1)})  # fmt: skip
     _bind(keys, has_menu, {"tab": completer.accept, "s-tab": lambda: completer.menu.move(-1)})
-    _bind(keys, writing & Condition(lambda: completer.searching), {"c-r": lambda: completer.menu.move(1)})
+    _bind(keys, writing & Condition(lambda: completer.searching),
+          {"c-r": lambda: completer.menu.move(1), "c-s": completer.accept})  # fmt: skip
 
 
 def _panel_keys(keys: KeyBindings, repl: Repl) -> None:

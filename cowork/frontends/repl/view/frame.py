@@ -103,7 +103,7 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
 def _prompt(repl: Repl) -> tuple[str, str]:
     """What stands before the input, and in it while it is empty."""
     if repl.completer.searching:
-        return "history ❯ ", ""
+        return "history ❯ " if repl.completer.menu.items else "history, no match ❯ ", ""
     if listener := repl.selection.listener:
         return f"to {listener.name} ❯ ", ""
     idle = "" if repl.used or repl.selection.message_to else "ask, or / for commands, @ for files, ? for keys"
