@@ -163,8 +163,8 @@ class Host(Protocol):
     def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:
         """`finish`: let it report what it has; `kill`: abort it now."""
 
-    def tell_child(self, subagent_id: str, text: str) -> None:
-        """Say something to a running child before its next request."""
+    async def tell_child(self, subagent_id: str, text: str, images: Sequence[Path] = ()) -> None:
+        """Say something to a running child before its next request, with what it names."""
 
     def cycle_mode(self) -> str:
         """Go to the next permission mode and give its name."""

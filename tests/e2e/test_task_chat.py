@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.terminal import Terminal
+from tests.engine.test_compaction_window import PNG
 from tests.fakes.command import COWORK
 from tests.fakes.stage import call, say, turn
 
@@ -68,6 +69,27 @@ def test_a_child_is_killed_from_the_keyboard_with_its_command_and_the_turn_goes_
     ended = {e["subagent_id"]: e["record"]["data"] for e in events(tmp_path) if e["type"] == "agent.ended"}
     assert {id: data["status"] for id, data in ended.items()} == {"bash-1": "aborted", "explore-2": "completed"}
     assert ended["bash-1"]["result"] == "Running it now."
+
+
+def test_a_child_is_sent_a_message_with_a_file_and_an_image(tmp_path: Path) -> None:
+    wait = turn(call("Bash", command="until [ -e go ]; do sleep 0.02; done"))
+    script = {"main": [turn(task("bash", "wait")), say("All in.")], "agents": {"bash": [wait, say("seen")]}}
+    with chat(tmp_path, script, "--permission-mode", "bypass") as terminal:
+        (tmp_path / "work/note.txt").write_text("the port is 8417")
+        (tmp_path / "work/shot.png").write_bytes(PNG)
+        terminal.type("go", "<Enter>")
+        terminal.wait_for("until [ -e go ]", 20)
+        terminal.type("<Tab>")
+        terminal.wait_for("m message")
+        terminal.type("m")
+        terminal.wait_for("to bash-1 ❯")
+        terminal.paste(str(tmp_path / "work/shot.png"))
+        terminal.type(" and @note.txt ", "<Enter>")
+        terminal.wait_for("told bash-1")
+        (tmp_path / "work/go").touch()
+        terminal.wait_for("All in.", 20)
+    (said,) = [e for e in events(tmp_path) if e["type"] == "prompt.added" and e["source"] == "steer"]
+    assert (said["agent"], len(said["images"]), "the port is 8417" in said["context"]) == ("main/bash-1", 1, True)
 
 
 def test_the_question_of_a_child_that_is_stopped_leaves_the_screen(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ async def test_a_child_can_be_told_something_and_asked_to_finish(stage: Stage) -
     stage.set_up(Scripted([turn(task()), say("ok")], children))
     running = asyncio.create_task(stage.agent.run(Prompt("go")))
     await stage.until("tool.started", "main/explore-1")
-    stage.subagents.tell("explore-1", "only python files")
+    stage.subagents.tell("explore-1", Prompt("only python files", source="steer"))
     await stage.until("tool.started", "main/explore-1")
     stage.subagents.finish("explore-1")
     story = stage.story(await running)

@@ -134,8 +134,8 @@ class FakeHost:
         if subagent_id in self.stopped:
             self.stopped[subagent_id].set()
 
-    def tell_child(self, subagent_id: str, text: str) -> None:
-        self.children.append((subagent_id, text))
+    async def tell_child(self, subagent_id: str, text: str, images: Sequence[Path] = ()) -> None:
+        self.children.append((subagent_id, " ".join((text, *(image.name for image in images)))))
 
     def cycle_mode(self) -> str:
         self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]

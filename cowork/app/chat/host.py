@@ -271,8 +271,10 @@ class ChatHost:
         stop = self.run.subagents.kill if how == "kill" else self.run.subagents.finish
         stop(subagent_id)
 
-    def tell_child(self, subagent_id: str, text: str) -> None:
-        self.run.subagents.tell(subagent_id, text)
+    async def tell_child(self, subagent_id: str, text: str, images: Sequence[Path] = ()) -> None:
+        prompt = Prompt(text, source="steer")
+        await attach(self.run, prompt, images)
+        self.run.subagents.tell(subagent_id, prompt)
 
     def modes(self) -> list[str]:
         """Those to choose from: bypass only where the chat was started with it."""

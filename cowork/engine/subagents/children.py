@@ -96,10 +96,10 @@ class Subagents:
 
     # ------------------------------------------------------------ from outside
 
-    def tell(self, subagent_id: str, text: str) -> None:
+    def tell(self, subagent_id: str, prompt: Prompt) -> None:
         """Say something to a child before its next request, if it still runs."""
         if child := self.running.get(subagent_id):
-            child.agent.tell(Prompt(text, source="steer"))
+            child.agent.tell(prompt)
 
     def finish(self, subagent_id: str) -> None:
         """Ask a running child to report now; one that still waits has nothing to report."""

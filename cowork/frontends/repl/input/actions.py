@@ -83,13 +83,10 @@ class PanelSelection:
         self.message_to = "" if lost else self.message_to
         return lost
 
-    def deliver(self, text: str) -> str:
-        """Say it to the child the input was for; gives the child's name, empty when there is none."""
+    def take_listener(self) -> ChildState | None:
+        """The child the input was for; what is written next goes to main again."""
         child, self.message_to = self.listener, ""
-        if child is None or not text:
-            return ""
-        self.host.tell_child(child.start.subagent_id, text)
-        return child.name
+        return child
 
 
 class Actions:
@@ -115,8 +112,9 @@ class Actions:
             repl.show_hint(f"{ended} has ended · Enter sends it to main", _TROUBLE_S)
             return
         text, images = repl.composer.take()
-        if told := repl.selection.deliver(text):
-            repl.show_hint(f"told {told}")
+        if (child := repl.selection.take_listener()) and text:
+            repl.turns.spawn(repl.host.tell_child(child.start.subagent_id, text, images))
+            repl.show_hint(f"told {child.name}")
             return
         repl.turns.send(text, images)
         repl.redraw()
