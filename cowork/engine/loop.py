@@ -151,15 +151,16 @@ class Agent:
 
     async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str]:
         """(final text, `limit` or `early` when it had to report, else why it stopped)."""
-        nudged, pauses = False, 0
+        nudged, told, pauses = False, False, 0
         while True:
             await self._drain()
             most, report = self.spec.max_turns, self.spec.report
             limited = tools and 0 < most <= self.turns - turns_before
             if limited and not report:
                 raise _Stopped("max_turns", "max_turns", f"Turn limit reached: {most}")
-            if limited or self._finishing:
+            if (limited or self._finishing) and not told:  # told already where the report only pauses
                 self.emit(PromptAdded(report or REPORT_NOW, source="system"))
+                told = True
             last = limited or self._finishing or not tools
             reply = await self._turn(tool_choice="none" if last else "auto")
             if reply.stop_reason == "pause_turn" and pauses < MAX_PAUSES:

@@ -9,7 +9,7 @@ import pytest
 
 from cowork.agents import Agents
 from cowork.core.errors import UserError
-from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, ToolEnded
+from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, PromptAdded, ToolEnded
 from cowork.engine.loop import Prompt
 from cowork.engine.subagents.result import view_000, view_002, view_003
 from cowork.providers.scripted import Scripted
@@ -105,6 +105,17 @@ async def test_a_child_that_runs_out_of_turns_reports_once_more_without_tools(st
     assert given["data"]["metadata"]["max_turns_reached"] == "true"
     assert given["data"]["metadata"]["turns_used"] == "3", "a turn is a request, and the report is one"
     assert [r.tool_choice for r in story.asked(CHILD)] == ["auto", "auto", "none"]
+
+
+async def test_a_report_that_pauses_is_asked_for_once(stage: Stage) -> None:
+    children = {
+        "explore": [turn(call("LS", path=".")), {**say("It is"), "stop_reason": "pause_turn"}, say("half done")]
+    }
+    story = await stage.play("go", [turn(task(max_turns=1)), say("ok")], children)
+    assert record(story)["data"]["result"] == "half done"
+    assert [r.tool_choice for r in story.asked(CHILD)] == ["auto", "none", "none"]
+    said = [event.source for event in story.events if isinstance(event, PromptAdded) and event.agent != "main"]
+    assert said == ["agent", "system"]
 
 
 async def test_a_child_without_words_is_never_an_empty_success(stage: Stage) -> None:
