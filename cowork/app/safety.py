@@ -14,7 +14,6 @@ from cowork.app.steering import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.run_options import RunOptions
-from cowork.core import spawn
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
@@ -28,7 +27,7 @@ from cowork.engine.emitter import Emitter
 from cowork.permissions import Permissions
 from cowork.permissions.rules import RuleBook, Rules, check_tools
 from cowork.private_files import private_folder
-from cowork.tools.base import TreeState
+from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.builtin import builtin_tools
 
 with later(__name__):
@@ -37,7 +36,7 @@ with later(__name__):
     from cowork.permissions.sandbox.carriers import Temporary
     from cowork.permissions.sandbox.watch import Watch
     from cowork.sessions.checkpoints.recorder import Checkpoints
-    from cowork.tools.shell import jobs
+    from cowork.tools.shell import jobs, output
 
 _ASKING = ("ask", "accept-edits")  # the modes that sandbox.auto_allow turns into auto
 _CHECK_S = 900  # seconds that the check of a worktree may take
@@ -189,16 +188,21 @@ class Worktree:
 
     async def _run_check(self, check: str) -> str:
         """How a command fails in the worktree, in its box; empty when it does not."""
-        tree = self.services.tree
-        argv = list(tree.wrap(["/bin/sh", "-c", check], self.cwd, "write"))
+        services, tree = self.services, self.services.tree
+        ctx = ToolContext("main", "", services.workspace, AgentState(self.cwd), tree, services.emitter.bind("main"))
+        capture = output.Capture(tree.scratch, "check")
+        running = await jobs.start(ctx, check, capture, lambda text: None)
         try:
-            done = await asyncio.to_thread(
-                spawn.run, argv, environ=tree.environ, seconds=_CHECK_S, cwd=self.cwd, given=b""
-            )
-        except OSError as error:
-            return str(error)
-        last = (done.stdout + done.stderr).decode("utf-8", "replace").strip().splitlines()[-1:]
-        return "" if done.returncode == 0 else f"exit code {done.returncode} {''.join(last)[:200]}".strip()
+            ended = await asyncio.wait_for(running.wait(), _CHECK_S)
+        except TimeoutError:
+            return f"it took more than {_CHECK_S} s"
+        except asyncio.CancelledError:  # the work is done, so it is kept
+            return "it was stopped"
+        finally:
+            await running.end()
+            await jobs.close(tree)
+        last = "".join(capture.text().strip().splitlines()[-1:])[:200]
+        return "" if ended.code == 0 else f"{ended.error or ended.signal or f'exit code {ended.code}'} {last}".strip()
 
     async def _applies(self, patch: bytes, *words: str) -> bool:
         apply = ("apply", "--binary", "--whitespace=nowarn", *words)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import cowork
+from tests.tools.shell.conftest import soon
 
 Options = Callable[..., dict[str, Any]]
 
@@ -31,6 +33,14 @@ def repository(tmp_path: Path) -> Path:
 def git(folder: Path, *words: str) -> str:
     names = ["-c", "user.name=t", "-c", "user.email=t@t"]
     return subprocess.run(["git", *names, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def sleeping(seconds: bytes) -> list[Path]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [path] if path.read_bytes() == b"sleep\0" + seconds + b"\0" else []
+    return found
 
 
 def writes(name: str, text: str) -> list[dict[str, Any]]:
@@ -97,6 +107,19 @@ async def test_a_failing_check_keeps_it(scripted: Options, repository: Path) -> 
     assert worktree["status"] == "kept"
     assert "`grep -q good a.txt` failed: exit code 1" in worktree["line"]
     assert (repository / "a.txt").read_text() == "one\n"
+
+
+async def test_a_check_that_is_stopped_ends_and_keeps_it(scripted: Options, repository: Path) -> None:
+    async with apart(scripted, ("go", writes("a.txt", "new\n"))) as session:
+        task = asyncio.ensure_future(sent(session, "go", check="(sleep 97.31 &); sleep 97.32"))
+        assert await soon(lambda: bool(sleeping(b"97.32")))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    (kept,) = git(repository, "branch", "--list", "cowork/*").split()[-1:]
+    assert git(repository, "show", f"{kept}:a.txt") == "new\n"
+    assert (repository / "a.txt").read_text() == "one\n"
+    assert not sleeping(b"97.31") + sleeping(b"97.32")
 
 
 async def test_an_agent_file_asks_for_one_and_the_parent_is_told(scripted: Options, repository: Path) -> None:
