@@ -14,7 +14,7 @@ from cowork.app.build import build
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
 from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in
-from cowork.app.steering import steering
+from cowork.app.steering import UNTRUSTED, steering
 from cowork.config.run_options import RunOptions
 from cowork.core import signals
 from cowork.core.errors import UserError
@@ -31,7 +31,6 @@ with later(__name__):
     from cowork.frontends.text import TextOutput
 
 STDOUT = 1
-UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
 
 
 def run_once(options: RunOptions) -> int:

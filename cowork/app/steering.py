@@ -18,6 +18,7 @@ from cowork.extensions.finder import ExtensionFolder, Extensions, find, plugins_
 from cowork.permissions.trust import STEERING, Trust, digest
 
 SKILL_TOOL = "Skill"
+UNTRUSTED = "This folder is not trusted: its settings, agents, servers and notes are not used. --trust uses them."
 _FOLDERS = (".claude", ".agents", paths.PROJECT_FOLDER)  # in each folder of a project, weakest first
 
 
@@ -39,6 +40,11 @@ def is_trusted_now(root: Path, options: RunOptions, environ: Mapping[str, str]) 
     if options.trust or is_trusted(root, environ):
         return True
     return bool(options.trusted_as) and options.trusted_as == fingerprint(root)
+
+
+def left_out(root: Path, options: RunOptions, environ: Mapping[str, str]) -> str:
+    """The line to say where the folder holds what would steer a run if it were trusted."""
+    return "" if options.bare or is_trusted_now(root, options, environ) or not steering(root) else UNTRUSTED
 
 
 def fingerprint(root: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from cowork.core.later import later
 
 with later(__name__):  # each command loads what it uses
     from cowork.app.project import folder_of, load_project, offered_specs
-    from cowork.app.steering import is_trusted, places
+    from cowork.app.steering import is_trusted_now, left_out, places
     from cowork.core.front_matter import Problem
     from cowork.core.ports import AgentDef
     from cowork.extensions.finder import Extensions, Listed
@@ -138,7 +139,7 @@ def tools(
       cowork tools                 names, parameters and what each is for
       cowork tools Bash            what the model reads about one tool
       cowork tools --json          names, descriptions and schemas"""
-    known = list(offered_specs(load_project(RunOptions(), os.environ)))
+    known = list(offered_specs(load_project(tell_untrusted(RunOptions()), os.environ)))
     if name is not None:
         known, every = [spec for spec in known if spec.name.lower() == name.lower()], known
         if not known:
@@ -153,17 +154,24 @@ def tools(
         print(f"{spec.name}({', '.join(words)})\n" + (f"\n{spec.description}" if name else f"    {first}"))
 
 
+def tell_untrusted(options: RunOptions) -> RunOptions:
+    """Say that what the folder holds is left out, where it is not trusted; gives the options again."""
+    if said := left_out(folder_of(options), options, os.environ):
+        print(f"cowork: {said}", file=sys.stderr)
+    return options
+
+
 def find(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Extensions:
     """What a run in the folder would find."""
-    options = options_before(ctx, cwd=cwd, trust=trust)
+    options = tell_untrusted(options_before(ctx, cwd=cwd, trust=trust))
     root = folder_of(options)
-    trusted = options.trust or is_trusted(root, os.environ)
+    trusted = is_trusted_now(root, options, os.environ)
     return places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of))
 
 
 def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, Sequence[Listed]]:
     """The same, and its list by whether the settings tell the model of shipped skills."""
-    project = load_project(options_before(ctx, cwd=cwd, trust=trust), os.environ)
+    project = load_project(tell_untrusted(options_before(ctx, cwd=cwd, trust=trust)), os.environ)
     found = project.invoker.extensions
     return found, found.rows(shipped=project.config.skills.shipped)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from cowork.cli.extension_commands import tell_untrusted
 from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, folder, option
 from cowork.config import paths
@@ -123,6 +124,7 @@ def approve(name: Name, cwd: Cwd = None) -> None:
         raise UserError(f"This project names no MCP server {name!r}.", "Yours need no approval.")
     servers.Approvals(os.environ).add(_root(cwd), entry)
     row(f"approved {name}: {visible_line(entry.line)}")
+    tell_untrusted(RunOptions(cwd=cwd))
 
 
 @mcp.command("test")
@@ -186,7 +188,7 @@ def _find_servers(cwd: Path | None, *, trust: bool) -> Any:
 
 
 def _options(cwd: Path | None, *, trust: bool) -> RunOptions:
-    return RunOptions(cwd=cwd, trust=trust, no_session=True, non_interactive=True)
+    return tell_untrusted(RunOptions(cwd=cwd, trust=trust, no_session=True, non_interactive=True))
 
 
 def _root(cwd: Path | None) -> Path:

@@ -327,10 +327,11 @@ class Question:
     family: Family = "other"  # of the tool
     line: str = ""  # the call in one line, without the tool's name
     tool_use_id: str = ""  # of the call it is about
+    once: bool = True  # a yes may hold for this call alone; False where it is about no call
 
     def to_dict(self) -> Json:
         """As events carry it."""
-        kept_back = ("options", "mode", "box")  # they are for the front end alone
+        kept_back = ("options", "mode", "box", "once")  # they are for the front end alone
         return {name: getattr(self, name) for name in type(self).__annotations__ if name not in kept_back}
 
 

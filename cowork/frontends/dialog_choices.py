@@ -80,7 +80,7 @@ def choices_of(question: Question) -> list[Choice]:
         going = [Choice(f"Yes, go on in mode {visible_line(mode)}", data={"mode": mode}) for mode in question.options]
         edit = Choice("Edit the plan in $EDITOR, then decide", data={"edit": True})
         return [*going, edit, Choice("No, plan on: say what to change …", "no", writes=_CHANGES)]
-    out = [Choice("Yes, once", "once")]
+    out = [Choice("Yes, once", "once")] if question.once else []
     if question.session_rule:
         out.append(Choice(f"Yes, {granted_text(question)} for this session", "session"))
     if mode:

@@ -109,9 +109,10 @@ def _by_letter(question: Question) -> dict[str, tuple[str, Answer]]:
         for number, mode in enumerate(question.options, 1):
             choices[str(number)] = (f"yes, in mode {mode}", Answer("once", data={"mode": mode}))
     else:
-        choices["y"] = ("once", Answer("once"))
+        if question.once:
+            choices["y"] = ("once", Answer("once"))
         if question.session_rule:
-            choices["s"] = (f"this session: {granted_text(question)}", Answer("session"))
+            choices["s" if question.once else "y"] = (f"this session: {granted_text(question)}", Answer("session"))
         if question.rule:
             choices["a"] = (f"always, adds rule {visible_line(question.rule)}", Answer("always"))
     return {**choices, "n": ("no", Answer("no"))}

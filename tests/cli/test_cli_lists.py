@@ -31,6 +31,9 @@ def test_agents_lists_the_shipped_ones_and_those_of_a_trusted_project(cowork: An
     assert "explore" in plain.stdout
     assert "reviewer" not in plain.stdout
     assert "reviewer" in trusted.stdout
+    for words in (("agents",), ("extensions",), ("hooks",), ("mcp",), ("tools", "Read")):
+        assert "This folder is not trusted" in cowork(*words).stderr, words
+    assert trusted.stderr == ""
     shown = cowork("agents", "show", "Reviewer", "--trust")
     assert "tools: Read\n" in shown.stdout
     assert shown.stdout.endswith("You review.\n")

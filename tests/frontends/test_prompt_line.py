@@ -93,6 +93,14 @@ async def test_what_would_be_granted_is_shown_before_it_is(terminal: Terminal) -
     await asked
 
 
+async def test_a_yes_that_can_only_hold_for_the_session_says_so(terminal: Terminal) -> None:
+    question = Question("permission", "Let /x use these unasked?", session_rule="Bash(make)", once=False)
+    asked = asyncio.create_task(LinePrompt(terminal.name)(question))
+    await terminal.until("[y] this session: Bash(make)")
+    await terminal.answer("y\n")
+    assert await asyncio.wait_for(asked, 60) == Answer("session")
+
+
 async def test_session_and_always_are_offered_only_with_a_rule(terminal: Terminal) -> None:
     question = Question("permission", "Bash rm x", display={"kind": "text", "text": "rm x"})
     asked = asyncio.create_task(LinePrompt(terminal.name)(question))

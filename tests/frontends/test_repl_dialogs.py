@@ -120,6 +120,8 @@ def test_a_grant_is_only_offered_with_its_exact_rule() -> None:
         "No, and tell it why …",
     ]
     assert [c.answer for c in choices_of(Question("permission", "Allow?"))] == ["once", "no"]
+    about_no_call = Question("permission", "Let /x use these unasked?", session_rule="Bash(make)", once=False)
+    assert [c.answer for c in choices_of(about_no_call)] == ["session", "no"]
 
 
 async def test_a_message_typed_at_a_question_goes_to_the_input_and_answers_nothing() -> None:

@@ -199,6 +199,7 @@ class Invoker:
                 session_rule=", ".join(rules),
                 display={"kind": "text", "text": "\n".join(rules)},
                 line=skill.name,
+                once=False,
             )
         )
         if answer.choice != "no":
