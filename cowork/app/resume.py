@@ -67,7 +67,7 @@ def _settle(run: Run, found: ResumeState) -> str:
     if not found.chosen:  # the settings of another time chose it, and those of now may know no such model
         return f"This session ran on {found.model}; it goes on with {now.model}."
     is_light = run.config.has_light and found.chosen == run.config.models.light.model
-    run.agent.provider, _ = run.models("light" if is_light else found.chosen)
+    run.agent.provider = run.models.choose("light" if is_light else found.chosen)
     return f"Model: {found.chosen}, as chosen before; --model main goes on with {now.model}."
 
 

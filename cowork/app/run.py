@@ -243,26 +243,37 @@ class Models:
             raise UserError("--record and --replay exclude each other.", "A replay is recorded already.")
         self._config, self._options = config, options
         self._facts = {"cwd": str(root), "home": str(paths.home(environ))}
+        self._main = "main" if options.model in ("", "light") else options.model  # what main stands for in this run
         self._open: dict[str, Provider] = {}
         self._files = ExitStack()  # what is written to, closed last
 
     def __call__(self, name: str) -> tuple[Provider, str]:
-        """The model and the tier it really is: light without a model of its own is main."""
-        tier = "main" if name == "light" and not self._config.has_light else name
-        if tier not in self._open:
-            self._open[tier] = self._open_tier(tier)
-        return self._open[tier], tier
+        """The model and the tier it really is: light without a model of its own is main, as is what was chosen."""
+        tier = "main" if name == self._main or (name == "light" and not self._config.has_light) else name
+        model = self._main if tier == "main" else tier
+        if model not in self._open:
+            self._open[model] = self._open_model(model, tier)
+        return self._open[model], tier
+
+    def choose(self, name: str) -> Provider:
+        """The model to go on with; children on main go on with it too, unless it is light."""
+        before, self._main = self._main, self._main if name == "light" else name
+        try:
+            return self(name)[0]
+        except UserError:
+            self._main = before
+            raise
 
     async def close(self) -> None:
         for provider in {id(p): p for p in self._open.values()}.values():
             await provider.aclose()
         self._files.close()
 
-    def _open_tier(self, tier: str) -> Provider:
+    def _open_model(self, model: str, tier: str) -> Provider:
         if self._options.replay:  # its waits are played as they were, so nothing is retried around it
             return self._replay.open(tier)
         retry = self._config.retry
-        provider = open_provider(self._config.model(tier), idle_timeout=retry.idle_timeout, on_request=self._dump)
+        provider = open_provider(self._config.model(model), idle_timeout=retry.idle_timeout, on_request=self._dump)
         provider = Retrying(provider, max_attempts=retry.max_attempts, max_delay=retry.max_delay)
         return self._recorder.wrap(provider, tier) if self._recorder else provider
 

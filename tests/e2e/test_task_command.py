@@ -199,6 +199,18 @@ def test_an_agent_file_may_name_a_model_by_its_id(command: Command) -> None:
     assert (data["model_requested"], data["model_used"], data["model_id"]) == ("other-model-9",) * 3
 
 
+def test_the_model_of_a_run_is_that_of_its_children_on_main_and_a_replay_need_not_name_it(command: Command) -> None:
+    routes = {"find the thing": [wire.say("done")]}
+    delegate = wire.turn(wire.call("Task", **task("general")["input"]))
+    with wire.Server([delegate, wire.say("ok")], routes=routes) as server:
+        ended = command.stream("--model", "other-model-9", "--record", "run.jsonl", env=server.env("anthropic"))
+    assert [body["model"] for body in server.bodies] == ["other-model-9"] * 3
+    data = ended.record()["data"]
+    assert (data["model_requested"], data["model_used"], data["model_id"]) == ("main", "main", "other-model-9")
+    again = command.stream("--replay", "run.jsonl")
+    assert (again.code, again.record()["data"]["result"]) == (0, "done"), again.err
+
+
 def test_the_files_that_commands_of_children_change_are_in_their_receipts(command: Command) -> None:
     for name in ("edited", "untouched", "gone", "theirs"):
         (command.folder / f"{name}.txt").write_text(f"{name}\n")

@@ -100,7 +100,7 @@ class _Commands:
             return Choose("Go on with which model?", rows, lambda row: self.model(row.value), here)
         if rest.isdigit():
             return await self._take_model(int(rest))
-        run.agent.provider, _ = run.models(rest)
+        run.agent.provider = run.models.choose(rest)
         name = run.agent.provider.model
         run.emit(Notice(f"Model: {name}", code="model.changed", data={"model": name}))
         return None
