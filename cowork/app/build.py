@@ -80,6 +80,7 @@ def build(
     run.output_schema = schema
     notes = () if options.replay else start_notes(config, environ)
     run.notes = tuple(Notice(text, "info", "start") for text in notes)
+    run.notes += tuple(Notice(text, "warning", "stdin") for text in options.notes)
     run.notes += tuple(Notice(text, "warning", "session.trouble") for text in troubles)
     if chat and config.log.level and not config.log.file:
         file = (log.folder if log else run.tree.scratch) / "log.txt"

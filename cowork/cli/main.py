@@ -64,10 +64,11 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
 
         release()
         return signals.run(chat(replace(options, prompt=standard_streams.clean(prompt or ""))))
-    words, context = standard_streams.gather(prompt, non_interactive=options.non_interactive, say=complain)
+    notes: list[str] = []
+    words, context = standard_streams.gather(prompt, non_interactive=options.non_interactive, say=notes.append)
     from cowork.app.once import run_once
 
-    return run_once(replace(options, prompt=words, context=context))
+    return run_once(replace(options, prompt=words, context=context, notes=tuple(notes)))
 
 
 def report_stop(argv: Sequence[str], stop: Stopped) -> int:

@@ -18,7 +18,7 @@ from cowork.core.hygiene import Visible, ascii_json
 MAX_BYTES = 10 * 1024 * 1024
 FIRST_DATA = 1.0  # seconds a pipe beside a prompt has to show its first byte
 PROMPT_DATA = 10.0  # seconds a pipe that is to bring the prompt has, when nobody is there to ask
-GAP = 10.0  # seconds between two pieces, when nobody is there to press Ctrl-D
+GAP = 60.0  # seconds between two pieces, when nobody is there to press Ctrl-D
 
 Say = Callable[[str], None]
 _HOW = 'cowork run "what to do"   or   echo "what to do" | cowork run'
@@ -101,13 +101,17 @@ def gather(argument: str | None, *, non_interactive: bool, say: Say, stdin: int 
         if kind == "pipe" and not _ready(stdin, FIRST_DATA):
             say(f"stdin is an open pipe without data after {FIRST_DATA:g} s; going on without it")
         elif kind in ("file", "pipe"):
-            context = _read(stdin, gap if kind == "pipe" else None)
+            context, ended = _read(stdin, gap if kind == "pipe" else None)
+            if not ended:
+                say(f"stdin was silent for {GAP:g} s and did not end; going on with what came so far")
     elif kind == "none" or (kind == "terminal" and (argument is None or non_interactive)):
         raise UserError("there is no prompt", _HOW)
     elif kind == "pipe" and non_interactive and not _ready(stdin, PROMPT_DATA):
         raise UserError(f"no prompt came on stdin within {PROMPT_DATA:g} s", 'Give it as an argument: cowork run "…"')
     else:
-        prompt = _read(stdin, gap if kind == "pipe" else None)
+        prompt, ended = _read(stdin, gap if kind == "pipe" else None)
+        if not ended:
+            raise UserError(f"the prompt on stdin did not end: silent for {GAP:g} s", "Close the pipe behind it.")
     if not prompt.strip():
         raise UserError("the prompt is empty", _HOW)
     return prompt, context
@@ -136,9 +140,9 @@ def _ready(stdin: int, wait: float | None) -> bool:
     return bool(select.select([stdin], [], [], wait)[0])
 
 
-def _read(stdin: int, gap: float | None) -> str:
-    """Everything up to the end; with `gap`, up to the first silence of that length."""
-    found, last = bytearray(), time.monotonic()
+def _read(stdin: int, gap: float | None) -> tuple[str, bool]:
+    """(everything up to the end, True); with `gap`, (all up to the first silence of that length, False)."""
+    found, last, ended = bytearray(), time.monotonic(), False
     while gap is None or _ready(stdin, max(0.0, last + gap - time.monotonic())):
         try:
             piece = os.read(stdin, 65536)
@@ -146,14 +150,15 @@ def _read(stdin: int, gap: float | None) -> str:
             _ready(stdin, gap)
             continue
         except OSError:
-            break
+            piece = b""
         if not piece:
+            ended = True
             break
         found += piece
         if len(found) > MAX_BYTES:
             raise UserError(f"stdin is larger than {MAX_BYTES // 2**20} MB", "Put it in a file and name the file.")
         last = time.monotonic()
-    return found.decode("utf-8-sig", "replace")
+    return found.decode("utf-8-sig", "replace"), ended
 
 
 def terminal() -> bool:

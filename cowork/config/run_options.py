@@ -48,6 +48,7 @@ class RunOptions:
 
     prompt: str = ""
     context: str = ""  # what was piped in beside the prompt
+    notes: tuple[str, ...] = ()  # what the person should know of that
     trusted_as: str = ""  # what steers, as it was when the person trusted it for this chat alone
     settings: Mapping[str, object] = field(default_factory=dict)  # of a program, by dotted name
     session_id: str = ""  # of a new session; empty: a fresh one

@@ -113,7 +113,10 @@ def test_a_slow_writer_is_waited_for_once_it_has_begun(monkeypatch: pytest.Monke
 def test_nobody_waits_for_ever_for_the_end_when_non_interactive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdin, "GAP", 0.2)
     with pipe(b"begun", close=False) as reading:
-        assert gather("p", reading, non_interactive=True)[:2] == ("p", "begun")
+        said = "stdin was silent for 0.2 s and did not end; going on with what came so far"
+        assert gather("p", reading, non_interactive=True) == ("p", "begun", [said])
+    with pipe(b"half a", close=False) as reading, pytest.raises(UserError, match="the prompt on stdin did not end"):
+        gather("-", reading, non_interactive=True)
 
 
 def test_a_prompt_that_never_comes_is_an_error_when_non_interactive(monkeypatch: pytest.MonkeyPatch) -> None:
