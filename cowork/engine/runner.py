@@ -208,8 +208,11 @@ class Runner:
         judged = replace(first, ctx=ctx, effects=effects, decision=decision)
         try:
             judged = await self._permit_or_refuse(judged)
+            refused = "the mode is read-only" if judged.decision.read_only else ""
         except ToolError as refusal:
-            note = f"It ran read-only and may not run where it can write: {refusal.data.get('reason', refusal.text)}."
+            refused = refusal.data.get("reason", refusal.text)
+        if refused:
+            note = f"It ran read-only and may not run where it can write: {refused}."
             return replace(record, text=f"{record.text}\n\n{note}")
         async with self._watch(judged):
             wider = await judged.tool(judged.ctx, judged.args)

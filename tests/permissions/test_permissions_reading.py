@@ -24,6 +24,8 @@ from cowork.permissions.sandbox.watch import Watch
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
 from tests.fakes.calls import TOOLS
+from tests.fakes.command import Command
+from tests.fakes.stage import call, say, turn
 from tests.permissions.conftest import make_shop
 from tests.permissions.test_permissions_shell_table import ROWS
 from tests.tools.shell.conftest import Desk, make_desk
@@ -143,6 +145,16 @@ async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> No
     assert "made" in made.text.split()
     assert (held.root / "made").exists()
     assert steps == ["checkpoint"]  # what only reads needs no checkpoint
+
+
+def test_in_plan_mode_a_command_that_wants_to_write_runs_once(command: Command) -> None:
+    sandbox = Sandbox(workspace=Workspace(command.folder), environ={"PATH": os.defpath})
+    if not sandbox.active:
+        pytest.skip(f"no sandbox here: {sandbox.status()}")
+    done = command.play([turn(call("Bash", command="echo ran; touch made")), say("ok")], "--permission-mode", "plan")
+    text = done.record("Bash")["text"]
+    assert "may not run where it can write: the mode is read-only" in text
+    assert "Run again" not in text
 
 
 def test_no_ordinary_reading_command_notices(tmp_path: Path) -> None:
