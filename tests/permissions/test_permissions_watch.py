@@ -158,6 +158,8 @@ REASONS = [
     ("getent hosts example.com || echo curl: Could not resolve host: example.com", "no network"),
     ("echo Cannot connect to the Docker daemon", "hides the sockets"),
     ("echo curl: Failed to connect to localhost port 80: Connection refused", "a loopback of its own"),
+    ('echo "curl: (7) Failed to connect to 127.0.0.1 port 80: Couldn\'t connect to server"', "a loopback of its own"),
+    ('echo "curl: (7) Failed to connect to 10.1.2.3 port 80: Couldn\'t connect to server"', "has no network"),
     ("touch src/new; cat src/none", ""),
     ("echo .git/config is fine", ""),
 ]

@@ -48,15 +48,16 @@ _SOCKETS = re.compile(
     r"connect to the Docker daemon|docker\.sock|podman\.sock|connect to bus|authentication agent"
     r"|(?:open|connect to) display"
 )
+_HERE, _FAILS = r"(?:localhost|127\.0\.0\.1|::1)\b", r"(?:refused|couldn't connect)"
 _OFFLINE = re.compile(
     r"resolve host|in name resolution|Name or service not known|EAI_AGAIN|ENOTFOUND|Network is unreachable|ENETUNREACH"
-    r"|no such host|dns error"
+    rf"|no such host|dns error|Failed to connect to (?!{_HERE})"
 )
-_HERE = r"(?:localhost|127\.0\.0\.1|::1)\b"
-_LOOPBACK = re.compile(rf"(?i){_HERE}.{{0,200}}refused|refused.{{0,200}}{_HERE}")
+_LOOPBACK = re.compile(rf"(?i){_HERE}.{{0,200}}{_FAILS}|{_FAILS}.{{0,200}}{_HERE}")
 _NO_NETWORK = 'The sandbox has no network. Call Bash again with needs: "network" and why; the user is then asked.'
 _OWN_LOOPBACK = (
-    "In the sandbox each command has a loopback of its own: start the server in the same command as its client."
+    "In the sandbox each command has a loopback of its own: start the server in the same command as its client, or call"
+    ' Bash again with needs: "network" and why; the user is then asked.'
 )
 _NO_SOCKETS = (
     "The sandbox hides the sockets of containers, agents, the session bus and the screen."
