@@ -9,12 +9,42 @@ import pytest
 from cowork.core.blocks import Json, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request
-from cowork.providers.codecs.openai_chat import ChatCodec
+from cowork.providers.codecs.openai_chat import ChatCodec, ThinkTags
 from cowork.providers.codecs.openai_responses import OpenAICodec
 from tests.fakes.command import Command
 from tests.wire.network import RawServer, answer, replying
 from tests.wire.server import FORMATS, Server, broken, call, say, turn
 from tests.wire.talk import ask, asking, converse, provider_for
+
+# ---------------------------------------------------------------- servers that leave thoughts in the text
+
+
+@pytest.mark.parametrize(
+    ("said", "thoughts", "text"),
+    [
+        ('<think>\nhmm </th\n</think>\n\n{"a": 1}', "\nhmm </th\n", '{"a": 1}'),
+        ("<think></think>\n\nyes", "", "yes"),
+        ("\n<think>a</think>\n<think>b</think> c", "ab", "c"),
+        ("<think>never ends", "never ends", ""),
+        ("  two blanks, and a <think> inside</think>", "", "  two blanks, and a <think> inside</think>"),
+        ("<thin", "", "<thin"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_thoughts_in_tags_are_told_from_the_text(said: str, thoughts: str, text: str, size: int) -> None:
+    tags = ThinkTags()
+    found = [piece for at in range(0, len(said), size) for piece in tags.feed(said[at : at + size])] + tags.close()
+    assert "".join(part for kind, part in found if kind == "thinking") == thoughts
+    assert "".join(part for kind, part in found if kind == "text") == text
+
+
+def test_thoughts_in_tags_do_not_spoil_a_typed_answer(command: Command) -> None:
+    (command.folder / "schema.json").write_text('{"type": "object", "required": ["a"]}')
+    with Server([say('<think>\nhmm\n</think>\n\n{"a": 1}')]) as server:
+        done = command.stream("--output-schema", "schema.json", env=server.env("openai-chat"))
+    assert done.of("run.ended")[0]["structured_output"] == {"a": 1}
+    assert len(server.bodies) == 1
+
 
 # ---------------------------------------------------------------- servers that count nothing
 

@@ -39,9 +39,11 @@ class ChatDecoder(Decoder):
         self._calls = CallPieces(turn)
         self._text: list[str] = []
         self._thoughts: list[str] = []
+        self._tags = ThinkTags()
         self._details: list[Json] = []  # reasoning as a router wants it back
 
     def _content(self) -> list[Block]:
+        self._add(self._tags.close())
         text, thoughts = "".join(self._text), "".join(self._thoughts)
         given = {
             "reasoning_content": thoughts,
@@ -70,17 +72,14 @@ class ChatDecoder(Decoder):
         delta = choice.get("delta") or choice.get("message") or {}
         if text := delta.get("content"):
             text = text if isinstance(text, str) else "".join(part.get("text") or "" for part in text)
-            self._text.append(text)
-            pieces.append(("text", text))
+            pieces += self._add(self._tags.feed(text))
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._thoughts.append(thought)
-            pieces.append(("thinking", thought))
+            pieces += self._add([("thinking", thought)])
         for detail in delta.get("reasoning_details") or ():
             _join(self._details, detail)
         if refusal := delta.get("refusal"):
             self._refused = True
-            self._text.append(refusal)
-            pieces.append(("text", refusal))
+            pieces += self._add([("text", refusal)])
         for piece in delta.get("tool_calls") or ():
             pieces.append(("tool", self._calls.add(piece)))
         if legacy := delta.get("function_call"):
@@ -90,6 +89,11 @@ class ChatDecoder(Decoder):
                 raise self._failure(choice.get("error"))
             self._stop = finish
             self.settled = True
+
+    def _add(self, pieces: Pieces) -> Pieces:
+        for kind, text in pieces:
+            (self._text if kind == "text" else self._thoughts).append(text)
+        return pieces
 
 
 class ChatCodec(Codec):
@@ -208,7 +212,43 @@ def _image(block: Image) -> Json:
     return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{block.data}"}}
 
 
-# ---------------------------------------------------------------- calls, from the pieces servers really send
+# ---------------------------------------------------------------- what servers really send
+
+
+class ThinkTags:
+    """Tells the thoughts that some servers leave at the start of the text, in `<think>` tags, from the text."""
+
+    def __init__(self) -> None:
+        self._inside: bool | None = None  # None: it is not known yet whether there are any, or more
+        self._held, self._seen = "", False
+
+    def feed(self, text: str) -> Pieces:
+        """What a piece of text brings, as soon as it is known what it is."""
+        held, self._held = self._held + text, ""
+        if self._inside is None:
+            start = held.lstrip()
+            if "<think>".startswith(start):
+                self._held = held
+                return []
+            self._inside = start.startswith("<think>")
+            self._seen = self._seen or self._inside
+            held = start.removeprefix("<think>") if self._seen else held
+        if not self._inside:
+            return [("text", held)]
+        thought, end, rest = held.partition("</think>")
+        if not end:  # its end may be cut in two
+            kept = next((n for n in range(min(7, len(thought)), 0, -1) if "</think>".startswith(thought[-n:])), 0)
+            thought, self._held = thought[: len(thought) - kept], thought[len(thought) - kept :]
+        told: Pieces = [("thinking", thought)] if thought else []
+        if end:
+            self._inside = None
+            told += self.feed(rest)
+        return told
+
+    def close(self) -> Pieces:
+        """What was held back at the end of the stream."""
+        held, self._held = self._held, ""
+        return [("thinking" if self._inside else "text", held)] if held.strip() else []
 
 
 @dataclass(slots=True)
