@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from cowork.core import events, format
-from cowork.core.blocks import Json, Message
+from cowork.core.blocks import Json, Message, as_object
 from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import Visible
@@ -28,6 +28,9 @@ _ENDINGS = {
     "auth": "failed: no or refused credentials",
     "api_error": "failed: the service refused the request",
     "unavailable": "failed: the service is unavailable",
+    "empty": "failed: the model gave no answer",  # these are codes of an api_error
+    "refusal": "failed: the model refused",
+    "script": "failed",
 }
 
 
@@ -144,13 +147,14 @@ class TextOutput:
         if text and not (self._live and text.strip() == self._last_reply.strip()):
             self._print(self._render(text))
         self._fresh_line()
-        error, reason = result.get("error"), str(result.get("terminal_reason", ""))
+        error, reason = as_object(result.get("error")), str(result.get("terminal_reason", ""))
         told = reason == "denied" and not self._quiet  # the last line says it
-        if isinstance(error, dict) and error.get("message") and not told:
+        if error.get("message") and not told:
             hint = f"\n  {one_line(str(error['hint']), 200)}" if error.get("hint") else ""
             self._line(one_line(str(error["message"]), 400) + hint)
         used = receipts(result, result.get("num_turns"))
-        self._say("main", " · ".join([_ENDINGS.get(reason, "failed"), *used]))
+        ending = _ENDINGS.get(str(error.get("code"))) or _ENDINGS.get(reason, "failed")
+        self._say("main", " · ".join([ending, *used]))
 
     def _progress(self, event: Event, text: str) -> None:
         self._end_looks(event.agent)

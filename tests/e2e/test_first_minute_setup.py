@@ -104,7 +104,7 @@ async def test_a_trial_says_what_is_wrong_in_words() -> None:
 
 
 def test_init_finds_tries_and_writes_a_local_server_which_the_next_run_uses(command: Command, listing: int) -> None:
-    done = command.cowork("config", "init", "--url", f"http://127.0.0.1:{listing}", "--model", "other-chat")
+    done = command.cowork("config", "init", "--url", f"127.0.0.1:{listing}", "--model", "other-chat")
     assert done.code == 0, done.err
     assert f"model: other-chat (127.0.0.1:{listing} at http://127.0.0.1:{listing}/v1); it answers" in done.out
     written = tomllib.loads((command.home / ".config/cowork/config.toml").read_text())["models"]["main"]

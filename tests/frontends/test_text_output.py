@@ -166,6 +166,14 @@ def test_every_end_has_its_words(reason: str, words: str) -> None:
     assert err == f"cowork: {words} · 1 turn · 14.1k tok · cost unknown · 0.4 s\n"
 
 
+@pytest.mark.parametrize(
+    ("code", "words"), [("empty", "failed: the model gave no answer"), ("refusal", "failed: the model refused")]
+)
+def test_what_the_model_did_is_not_put_down_to_the_service(code: str, words: str) -> None:
+    _, err = play([result(terminal_reason="api_error", result="", error={"code": code, "message": "No."})])
+    assert err.splitlines()[-1].startswith(f"cowork: {words} · ")
+
+
 def test_text_a_stream_never_brought_is_printed_when_the_reply_is_there() -> None:
     out, _ = play([ReplyAdded((Text("whole"),)), result(result="whole")], live=True)
     assert out == "whole\n"

@@ -73,7 +73,7 @@ async def servers(places: Sequence[tuple[str, int]]) -> list[FoundService]:
 
 async def server(url: str, name: str = "") -> FoundService | None:
     """The server at a URL, if it lists models as OpenAI-compatible ones do; one that wants a key is a UserError."""
-    base = url.rstrip("/")
+    base = (url if "://" in url else f"http://{url}").rstrip("/")
     base = base if base.endswith("/v1") else f"{base}/v1"
     try:
         listed = json.loads(await asyncio.wait_for(_get(f"{base}/models"), LOOK_SECONDS))
