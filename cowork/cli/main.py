@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
+from typing import TextIO
 
 from cowork.cli import quick_parser, standard_streams
 from cowork.config import paths
@@ -100,7 +101,11 @@ def _tell_programs(argv: Sequence[str], reason: str, message: str) -> None:
 
 
 def _flush(code: int) -> int:
-    """The exit code, once everything is out; output that found no room is a failure."""
+    """The exit code, once all is out. Output that finds no room is a failure, progress that finds none is not."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _forget(sys.stderr, 2)
     try:
         sys.stdout.flush()
         return code
@@ -114,11 +119,15 @@ def _flush(code: int) -> int:
 
 def forget_stdout() -> None:
     """Nobody reads any more; the interpreter must not try to flush again on its way out."""
+    _forget(sys.stdout, 1)
+
+
+def _forget(stream: TextIO, number: int) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
+    os.dup2(null, number)
     os.close(null)
     with contextlib.suppress(OSError):  # of what was lost before
-        sys.stdout.flush()
+        stream.flush()
 
 
 def complain(message: str, hint: str = "") -> None:

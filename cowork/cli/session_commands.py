@@ -117,7 +117,8 @@ def export(
     asked = [name for name, wanted in (("html", html), ("md", md), ("json", json), ("atif", atif)) if wanted]
     if len(asked) > 1:
         raise UserError(f"--{asked[0]} and --{asked[1]} ask for two forms.", "Leave one of them out.")
-    form = asked[0] if asked else exports.form_of(output) if output else "md"
+    named = output if output != Path("-") else None
+    form = asked[0] if asked else exports.form_of(named) if named else "md"
     if redact and form not in exports.REDACTABLE:
         raise UserError(f"--redact cannot be used with --{form}.", "It is for --html.")
     entry = exports.chosen_session(_folder(), session, paths.here())
@@ -281,7 +282,7 @@ def _task_line(task: TaskRow) -> str:
 
 
 def _write(pieces: Iterable[str], output: Path | None) -> None:
-    if output is None:
+    if output is None or output == Path("-"):
         sys.stdout.writelines(pieces)
         return
     hint = "Give another name: -o FILE"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes.command import run_command
+from tests.fakes.command import COWORK, run_command
 
 HELLO = "- Hello."
 READS = """
@@ -262,6 +263,13 @@ def test_output_that_finds_no_room_is_a_failure_in_one_line(place: Any, output: 
         1,
         "cowork: stdout could not be written: No space left on device\n",
     )
+
+
+def test_progress_that_finds_no_room_is_no_failure(place: Any) -> None:
+    words = [str(COWORK), "run", "--script", place.script(HELLO), "go"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(words, cwd=place.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=full)
+    assert (done.returncode, done.stdout) == (0, b"Hello.\n")
 
 
 @pytest.mark.parametrize("unbuffered", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["", "1"])

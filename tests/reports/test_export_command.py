@@ -39,6 +39,8 @@ def test_without_a_file_it_goes_to_stdout(home):
     done = run(home, "sessions", "export", "k3v", "--html", "--redact")
     assert done.out.startswith("<!doctype html>")
     assert "refund" not in done.out
+    assert run(home, "sessions", "export", "k3v", "--html", "--redact", "-o", "-").out == done.out
+    assert not (home / "-").exists()
 
 
 @pytest.mark.parametrize(
