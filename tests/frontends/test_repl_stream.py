@@ -36,6 +36,20 @@ BLOCKS = st.sampled_from(
 )
 
 
+@pytest.mark.parametrize("columns", [30, 50, 80])
+def test_a_word_that_is_wider_than_its_cell_is_read_whole(columns: int) -> None:
+    words = [
+        "packages/frontend/src/components/settings/EmailPreferences.tsx",
+        "設定を読み込んでからサーバーを起動し" * 3,
+    ]
+    lines = [
+        plain(line)
+        for line in markdown_lines(f"| a | b |\n|---|---|\n| {words[0]} | x |\n| {words[1]} | y |", columns, THEME)
+    ]
+    cells = "".join(line.split()[0] for line in lines[2:])
+    assert cells == "".join(words)
+
+
 def streamed(pieces: list[str], columns: int = 60) -> list[str]:
     """The lines as they would reach the scrollback."""
     stream = MarkdownStream()

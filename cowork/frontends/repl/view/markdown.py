@@ -78,6 +78,8 @@ class _Table(TableElement):
             if isinstance(table, Table):
                 table.show_edge = table.pad_edge = False
                 table.style = "markdown.table.border"
+                for column in table.columns:
+                    column.overflow = "fold"  # a word wider than its cell, such as a path, is read whole
             yield table
 
 
