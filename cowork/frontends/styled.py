@@ -131,12 +131,12 @@ def clip_line(line: Sequence[Span], columns: int) -> Line:
     return out
 
 
-def limit_rows(lines: Sequence[Line], rows: int, columns: int, where: str) -> list[Line]:
-    """The lines in at most `rows`; where some are missing the last row says how many, and where they are."""
+def limit_rows(lines: Sequence[Line], rows: int, columns: int, where: str = "") -> list[Line]:
+    """The lines in at most `rows`; where some are missing the last row says how many, and where they can be seen."""
     if len(lines) <= rows:
         return list(lines)
     kept = max(0, rows - 1)
-    more: Line = [("dim", f"  … {len(lines) - kept:,} more lines · {where}")]
+    more: Line = [("dim", f"  … {len(lines) - kept:,} more lines{where and f' · {where}'}")]
     return [*lines[:kept], clip_line(more, columns)][: max(0, rows)]
 
 

@@ -162,6 +162,15 @@ def test_the_box_keeps_to_its_room(
     assert not any(ord(char) < 32 for line in lines for char in plain(line))
 
 
+@pytest.mark.parametrize(("rows", "last"), [(40, "… 22 more lines"), (10, "… 26 more lines")])
+async def test_a_preview_that_is_cut_says_so(rows: int, last: str) -> None:
+    long = Row("a", "a", preview="\n".join(f"- file {n}" for n in range(30)))
+    lines = picker_lines(Picking(of([long]), asyncio.get_running_loop().create_future()), 60, rows, Theme())
+    shown = [plain(line) for line in lines if "file" in plain(line) or "more" in plain(line)]
+    assert last in shown[-1]
+    assert len(shown) - 1 + int(last.split()[1]) == 30
+
+
 class Stage:
     """Turns over commands that let the person choose; `answers` are the values chosen, None for Esc."""
 

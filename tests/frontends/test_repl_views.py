@@ -133,6 +133,18 @@ def test_a_rewind_offers_files_only_when_some_would_change(folder: Folder) -> No
     assert "`a.py`" in str(rows[3].preview)
 
 
+def test_what_a_rewind_keeps_is_listed_first_and_not_counted(folder: Folder) -> None:
+    for number, name in enumerate(("a.py", "b.py", "c.py"), 1):
+        folder.change(number, name, b"x\n")
+    (folder.root / "c.py").write_text("someone else\n")
+    both = pages.rewind_rows(folder.plan())[0]
+    assert both.detail == "2 files"
+    first, *others = str(both.preview).split("\n")
+    assert "`c.py`" in first
+    assert "changed outside since: kept" in first
+    assert others == ["- removes `a.py` +0 −1", "- removes `b.py` +0 −1"]
+
+
 async def test_prompts_are_previewed_by_the_files_that_would_change(folder: Folder) -> None:
     folder.change(1, "a.py", b"x\n")
     points = [PromptAdded("first", id=1), PromptAdded("second", id=2)]

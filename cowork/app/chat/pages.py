@@ -173,7 +173,7 @@ def rewind_rows(plan: RewindPlan | None) -> list[Row]:
     chat = Row("chat", "Only the conversation", preview="Files stay as they are.")
     if plan is None or not plan.files:
         return [chat]
-    count, files = format.plural(len(plan.files), "file"), plan_list(plan)
+    count, files = format.plural(sum(not step.conflict for step in plan.files), "file"), plan_list(plan)
     rows = [Row("both", "Conversation and files", count, files), chat, Row("files", "Only the files", count, files)]
     if plan.conflicts:
         outside = "\n".join(f"- `{step.path}`" for step in plan.conflicts)
@@ -183,8 +183,9 @@ def rewind_rows(plan: RewindPlan | None) -> list[Row]:
 
 
 def plan_list(plan: RewindPlan) -> str:
-    """What a rewind would do to files, a line each."""
-    return "\n".join(map(_step_line, plan.files)) or "No files would change."
+    """What a rewind would do to files, a line each; first what it would not do."""
+    steps = sorted(plan.files, key=lambda step: not (step.problem or step.conflict))
+    return "\n".join(map(_step_line, steps)) or "No files would change."
 
 
 def _step_line(step: RewindStep) -> str:

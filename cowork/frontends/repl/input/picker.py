@@ -22,6 +22,7 @@ from cowork.frontends.styled import (
     clip_facts,
     clip_line,
     clip_start,
+    limit_rows,
     option,
     pad,
     width,
@@ -166,9 +167,10 @@ def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> lis
     inner, shown, total = columns - BAR_MARGIN, picking.matches, len(picking.choose.rows)
     room = max(1, rows - 3)  # without title, foot and the line of what was typed
     height = min(_LIST_ROWS, max(1, total), room if room < _BOTH else room * 3 // 5)
-    body = _preview(picking, inner, theme)[:_PREVIEW_ROWS]
+    most = min(_PREVIEW_ROWS, room - height - 1)
+    body = limit_rows(_preview(picking, inner, theme), most, inner)
     picking.tallest = max(picking.tallest, len(body))
-    spare = min(picking.tallest, room - height - 1)
+    spare = min(picking.tallest, most)
     count = "" if not total else f"{len(shown)} of {total}" if picking.query else str(total)
     listed = _list(picking, shown, inner, height)
     inside = [_query_line(picking, inner), *listed, *[[]] * (height - len(listed))]
