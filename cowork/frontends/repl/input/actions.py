@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cowork.core import format
@@ -108,6 +109,16 @@ class Actions:
             buffer.delete_before_cursor(1)
             buffer.insert_text("\n")
             return
+        self._deliver(repl.turns.send)
+
+    def steer(self) -> None:
+        """Send what is written before the next step instead of after the turn."""
+        turns = self._repl.turns  # images come with a message of their own
+        self._deliver(lambda text, images: turns.send(text, images) if images or not text else turns.steer(text))
+
+    def _deliver(self, send: Callable[[str, tuple[Path, ...]], None]) -> None:
+        """Give what is written to the child it is for, or else send it."""
+        repl = self._repl
         if repl.composer.text and (ended := repl.selection.drop_ended()):
             repl.show_hint(f"{ended} has ended · Enter sends it to main", _TROUBLE_S)
             return
@@ -116,16 +127,17 @@ class Actions:
             repl.turns.spawn(repl.host.tell_child(child.start.subagent_id, text, images))
             repl.show_hint(f"told {child.name}")
             return
-        repl.turns.send(text, images)
+        send(text, images)
         repl.redraw()
         repl.used = True
 
-    def steer(self) -> None:
-        text, images = self._repl.composer.take()
-        if images:  # they come with a message of their own
-            self._repl.turns.send(text, images)
-        elif text:
-            self._repl.turns.steer(text)
+    def paste(self, data: str) -> None:
+        """Put a paste into the input, also while a panel is chosen."""
+        self._repl.selection.leave()
+        if data:
+            self._repl.composer.paste(data)
+        else:  # what terminals send for an image
+            self.attach_clipboard()
 
     def move(self, step: int) -> None:
         """Up and down: in the menu, in the text, in the queue, then in the history."""

@@ -62,12 +62,6 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
         else:
             act.escape()
 
-    def paste(data: str) -> None:
-        if data:
-            composer.paste(data)
-        else:  # what terminals send for an image
-            act.attach_clipboard()
-
     _bind(keys, writing & (_emacs | vi_insert_mode | vi_navigation_mode), {"enter": act.enter})
     _bind(keys, typing & empty, {"?": act.show_keys})
     _bind(keys, typing, {"backspace": composer.backspace})
@@ -76,7 +70,6 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     _bind(keys, writing & _emacs, {"escape enter": new_line, "c-v": act.attach_clipboard, "c-p": up, "c-n": down})
     _bind(keys, writing & (_emacs | vi_navigation_mode), {"escape": act.escape})
     _bind(keys, writing & vi_insert_mode, {"escape": leave_insert_mode}, eager=True)
-    _bind_text(keys, writing, paste, Keys.BracketedPaste)
     _bind(keys, writing & Condition(lambda: not composer.text and bool(repl.scene.panels)),
           {"tab": lambda: repl.selection.move(1)})  # fmt: skip
     _bind(keys, has_menu, {"tab": completer.accept, "s-tab": lambda: completer.menu.move(-1)})
@@ -176,4 +169,5 @@ def _other_keys(keys: KeyBindings, repl: Repl) -> None:
     keys.add("<sigint>")(lambda event: act.cancel())
     _bind(keys, at_rest & Condition(lambda: not repl.composer.text), {"c-d": lambda: repl.leave(0)})
     _bind(keys, at_rest, {"c-o": act.toggle})
+    _bind_text(keys, at_rest, act.paste, Keys.BracketedPaste)
     _bind(keys, at_rest & Condition(lambda: not repl.completer.menu.items), {"s-tab": act.cycle_mode})
