@@ -167,6 +167,23 @@ def test_choices_are_looked_up_while_typing_but_not_for_what_comes_from_the_hist
     assert (composer.text, completer.menu.items, len(looked)) == ("/resume abc ", [], 1)
 
 
+def test_the_only_argument_that_is_left_is_sent_unless_more_must_follow() -> None:
+    composer = Composer(History(None))
+    commands = [
+        Command("resume", "", nothing, "[id]", lambda: ("abc", "xyz")),
+        Command("permissions", "", nothing, "[allow RULE|try …]", lambda: ("allow", "try")),
+    ]
+    completer = Completer(cast(Host, None), composer, lambda: commands, lambda: None)
+
+    def enter(text: str) -> tuple[bool, str]:
+        composer.set(text)
+        return completer.accept(), composer.text
+
+    assert enter("/resume yz") == (True, "/resume xyz ")
+    assert enter("/resume ") == (False, "/resume abc ")
+    assert enter("/permissions al") == (False, "/permissions allow ")
+
+
 async def test_files_are_found_by_name_then_path_then_letters() -> None:
     index = FileIndex(["shop/service.py", "service/readme.md", "tests/test_service.py", "a/s/e/r/v.txt", "other.py"])
     assert await index.search("serv") == [

@@ -166,12 +166,13 @@ class Completer:
         if item is None:
             return True
         start, goes_on, is_whole = self.menu.start, item.text.endswith(("/", ":")), self._before.endswith(item.text)
+        sends = item.kind == "command" or (item.kind == "argument" and len(self.menu.items) == 1)
         space = "" if goes_on or buffer.document.text_after_cursor.startswith(" ") else " "
         self.quiet(lambda: buffer.delete_before_cursor(start))
         self.quiet(lambda: buffer.insert_text(item.text + space))
         if goes_on or not item.final:
             self._update()
-        return is_whole or (item.kind == "command" and item.final)
+        return is_whole or (sends and item.final)
 
     def close(self) -> bool:
         """Close the menu or the search; False when there was nothing to close."""
@@ -217,13 +218,12 @@ class Completer:
             self._forget()
 
     def _offer_arguments(self, command: str, typed: str) -> None:
-        choices = next((c.choices for c in self._commands() if c.name == command and c.choices), tuple)
-        query = typed.lower()
-        words = sorted(
-            (w for w in choices() if query in w.lower()), key=lambda word: not word.lower().startswith(query)
-        )
+        takes = next((c for c in self._commands() if c.name == command and c.choices), None)
+        choices, query = takes.choices() if takes and takes.choices else (), typed.lower()
+        words = sorted((w for w in choices if query in w.lower()), key=lambda word: not word.lower().startswith(query))
         offered = [word for word in words[:_LIMIT] if word.lower() != query or len(words) > 1]
-        self.menu = Menu([Item(word, "", "argument") for word in offered], len(typed))
+        is_last = takes is not None and " " not in takes.arguments  # no other word follows
+        self.menu = Menu([Item(word, "", "argument", is_last) for word in offered], len(typed))
 
     async def _offer_paths(self, query: str) -> None:
         found = await self._host.resources(query)
