@@ -374,6 +374,30 @@ def test_a_message_can_have_several_lines_and_a_large_paste_is_sent_whole(chat: 
     assert any("pasted row 299" in row for row in rows)  # the echoing model got all of it
 
 
+def test_a_large_paste_is_sent_whole_although_a_queue_came_back_above_it(chat: Terminal) -> None:
+    chat.type("slow", "<Enter>")
+    chat.wait_for("thinking")
+    chat.type("queued", "<Enter>")
+    chat.wait_for("1 queued")
+    chat.paste("".join(f"pasted row {n}\n" for n in range(20)))
+    chat.wait_for("[pasted 20 lines]")
+    chat.type("<Esc>")
+    chat.wait_for_pattern(r"❯ queued\n  \[pasted 20 lines\]")
+    chat.type("<Enter>")
+    finish(chat, "pasted row 19")
+
+
+def test_backspace_beside_a_question_takes_a_chip_away_whole(chat: Terminal) -> None:
+    chat.type("edit", "<Enter>")
+    chat.wait_for("↑↓ Enter")
+    chat.paste("row\n" * 20)
+    chat.wait_for("[pasted 20 lines]")
+    chat.type("<Up>")
+    chat.wait_for("↑↓ Enter")
+    chat.type("<Backspace>", "still here")
+    chat.wait_for("❯ still here")
+
+
 def test_a_shell_line_and_a_note(chat: Terminal) -> None:
     chat.type("!ls -l", "<Enter>")
     finish(chat, "● Bash $ ls -l · 1 line")

@@ -226,6 +226,26 @@ def test_an_image_is_attached_from_the_clipboard_and_by_its_path(tmp_path: Path)
     assert (tmp_path / "asked").read_text().count(PNG) == 2
 
 
+def test_two_images_of_one_name_are_sent_and_again_from_the_history_and_after_a_rewind(tmp_path: Path) -> None:
+    pixel = base64.b64decode(PNG)
+    with chat(tmp_path) as terminal:
+        for folder in ("before", "after"):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "shot.png").write_bytes(pixel)
+            terminal.paste(str(tmp_path / folder / "shot.png"))
+        terminal.wait_for("❯ [image shot.png][image shot.png #2]")
+        terminal.type("<Enter>")
+        terminal.wait_for("The first answer.")
+    assert (tmp_path / "asked").read_text().count(PNG) == 2
+    with chat(tmp_path, "--continue", script=[{"say": "Seen again."}, {"say": "And again."}]) as terminal:
+        say(terminal, "/rewind 1 chat", "❯ [image shot.png][image shot.png #2]")
+        say(terminal, "", "Seen again.")
+        terminal.wait_for(READY)
+        terminal.type("<Up>")
+        say(terminal, "", "And again.")
+    assert (tmp_path / "asked").read_text().count(PNG) == 2 + 4  # the second request holds the first
+
+
 def test_without_a_program_for_the_clipboard_the_hint_names_them(tmp_path: Path) -> None:
     with chat(tmp_path, PATH="/nowhere") as terminal:
         terminal.type("<Ctrl+V>")

@@ -80,8 +80,55 @@ def test_the_path_of_an_image_becomes_an_image(tmp_path: Path) -> None:
     assert composer.text == "[image shot one.png]"
     assert composer.take()[1] == (picture,)
     composer.set(f"look: [image {picture}] [image /gone.png]")  # a message that waited comes back
-    assert composer.text == "look: [image shot one.png] [image /gone.png]"
+    assert composer.text == "look: [image shot one.png] [no image: /gone.png is gone]"
     assert composer.take()[1] == (picture,)
+
+
+def test_two_images_of_one_name_are_kept_apart_and_come_back_from_the_history_of_an_earlier_chat(
+    tmp_path: Path,
+) -> None:
+    shots = [tmp_path / "before" / "shot[1].png", tmp_path / "after" / "shot[1].png"]
+    for shot in shots:
+        shot.parent.mkdir()
+        shot.write_bytes(b"x")
+    composer = Composer(History(tmp_path / "history"))
+    for shot in (shots[0], shots[1], shots[0]):
+        composer.paste(str(shot))
+    assert composer.text == "[image shot[1].png][image shot[1].png #2][image shot[1].png]"
+    text, images = composer.take()
+    assert images == tuple(shots)
+    later = Composer(History(tmp_path / "history"))
+    later.browse(-1)
+    assert later.text == "[image shot[1].png][image shot[1].png #2][image shot[1].png]"
+    assert later.take() == (text, images)
+    shots[1].unlink()
+    later.set(f"{'row' * 9_000}{text}")  # a large text that came back is folded, and still has its images
+    assert later.text == "[pasted 1 line]"
+    text, images = later.take()
+    assert (images, text[-len(str(shots[0])) - 8 :]) == ((shots[0],), f"[image {shots[0]}]")
+    assert f"[no image: {shots[1]} is gone]" in text
+
+
+def test_a_large_paste_stays_whole_while_other_texts_come_and_go() -> None:
+    history = History(None)
+    history.add("an earlier one")
+    composer = Composer(history)
+    completer = Completer(cast(Host, None), composer, list, lambda: None)
+    composer.buffer.insert_text("why? " + "typed\n" * 20)  # it has no chip: it was not pasted
+    composer.paste("row\n" * 20)
+    composer.browse(-1)
+    assert composer.text == "an earlier one"
+    composer.browse(1)
+    completer.search_history()
+    composer.buffer.insert_text("earlier")
+    completer.close()
+    completer.search_history()
+    completer.accept()  # nothing matches: it stays written
+    composer.set("typed while it worked", draft=f"\n{composer.text}")
+    assert composer.text == "typed while it worked\nwhy? " + "typed\n" * 20 + "[pasted 20 lines]"
+    assert composer.take()[0].count("row") == 20
+    composer.buffer.insert_text("[pasted 20 lines]")  # as undo brings it back
+    assert composer.take()[0].count("row") == 20
 
 
 def test_history_survives_a_restart_and_is_private(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ async def test_an_interrupt_hands_everything_unsent_back() -> None:
     stage = Stage()
     stage.turns.send("wait")
     await asyncio.sleep(0)
-    stage.turns.send("queued [image a b.png]", (Path("/x/a b.png"),))
+    stage.turns.send("queued [image /x/a b.png]", (Path("/x/a b.png"),))
     stage.turns.steer("steered")
     assert stage.host.waiting == ["steered", "queued [image /x/a b.png]"]  # whoever goes on can attach it
     stage.turns.interrupt()

@@ -128,7 +128,7 @@ class Repl:
             self.scene.say("banner", lambda columns, theme: banner_lines(self.host.status(), columns))
         self._welcomed = True
         self.scene.replay(history)
-        waiting = [sent.whole for sent in self.turns.queue]  # typed before the chat began, and said now
+        waiting = [sent.text for sent in self.turns.queue]  # typed before the chat began, and said now
         if left := [text for text in self.host.read_waiting() if text not in waiting]:
             self.scene.apply(Notice(f"Typed ahead and not sent: {one_line(' · '.join(left))}"))
             self._give_back("\n".join(left))
@@ -281,8 +281,8 @@ class Repl:
         self.redraw()
 
     def _give_back(self, text: str) -> None:
-        kept = self.composer.text
-        self.completer.quiet(lambda: self.composer.set(f"{text}\n{kept}" if kept else text))
+        draft = f"\n{self.composer.text}" if self.composer.text else ""
+        self.completer.quiet(lambda: self.composer.set(text, draft=draft))
 
     def _update_dialogs(self) -> None:
         if (dialog := self.dialogs.current) is not None:

@@ -25,18 +25,10 @@ _PATIENCE_S = 2.0  # with what is interrupted because the chat ends
 
 @frozen
 class Sent:
-    """Something that waits for its turn."""
+    """Something that waits for its turn. The text names its images: it is all that is needed to say it another time."""
 
     text: str
     images: tuple[Path, ...] = ()
-
-    @property
-    def whole(self) -> str:
-        """The text with the paths of its images, which is all that is needed to say it another time."""
-        text = self.text
-        for image in self.images:
-            text = text.replace(f"[image {image.name}]", f"[image {image}]")
-        return text
 
 
 @dataclass(slots=True)
@@ -102,7 +94,7 @@ class Turns:
 
     def recall(self) -> str:
         """Take the newest queued message back for editing."""
-        recalled = self.queue.pop().whole
+        recalled = self.queue.pop().text
         self._keep()
         return recalled
 
@@ -143,8 +135,8 @@ class Turns:
 
     def _keep(self) -> None:
         """Store what waits, in case the process dies."""
-        begun = [self._begun.whole] if self._begun else []
-        self.host.keep_waiting([*begun, *self.steering, *(sent.whole for sent in self.queue)])
+        begun = [self._begun.text] if self._begun else []
+        self.host.keep_waiting([*begun, *self.steering, *(sent.text for sent in self.queue)])
 
     def _start(self, sent: Sent) -> None:
         self._interrupted = False
@@ -181,7 +173,7 @@ class Turns:
         self.queue[:0] = [Sent(text) for text in self.steering]
         self.steering = []
         if self.queue and self._interrupted:
-            self.give_back("\n".join(sent.whole for sent in self.queue))
+            self.give_back("\n".join(sent.text for sent in self.queue))
             self.queue.clear()
         elif self.queue:
             self._begun = self.queue.pop(0)

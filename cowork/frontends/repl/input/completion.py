@@ -161,7 +161,8 @@ class Completer:
         item, buffer = self.menu.chosen, self._composer.buffer
         if self.searching:  # what nothing matches stays written, to be sent or changed
             self.searching = False
-            self.quiet(lambda: self._composer.set(item.text if item else self._composer.text))
+            found = item.text if item else ""
+            self.quiet(lambda: self._composer.set(found, draft="" if found else self._composer.text))
             return False
         if item is None:
             return True
@@ -179,7 +180,7 @@ class Completer:
         was_open = self.searching or bool(self.menu.items)
         if self.searching:
             self.searching = False
-            self.quiet(lambda: self._composer.set(self._draft))
+            self.quiet(lambda: self._composer.set("", draft=self._draft))
         self._forget()
         return was_open
 

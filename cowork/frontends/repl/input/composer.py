@@ -9,7 +9,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
@@ -19,11 +21,12 @@ from cowork.core.hygiene import visible
 from cowork.frontends.styled import Line, cut_rows, plain, width
 
 _FOLD_LINES, _FOLD_CHARACTERS = 8, 1_200  # a paste larger than this becomes a chip
-_WHOLE_CHIP = re.compile(r"\[image (/[^\]\n]+)\]")  # with its path, for whoever goes on
+_IMAGE = re.compile(r"\[image (/.+?\.(?:png|jpe?g|gif|webp))\]", re.IGNORECASE)  # as it is sent: with its path
 _CHIP = re.compile(r"(\[pasted \d+ lines?(?: #\d+)?\]|\[image [^\]\n]+\])")
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _KEPT = 2_000  # history entries
 _LONGEST = 100_000  # characters of an entry
+T = TypeVar("T")
 
 
 class History:
@@ -77,42 +80,41 @@ class Composer:
         data = data.replace("\r\n", "\n").replace("\r", "\n")
         image = _image_path(data)
         if image is not None:
-            data = self._chip(image)
+            data = _chip(self.images, f"image {image.name}", image)
         elif data.count("\n") >= _FOLD_LINES or len(data) >= _FOLD_CHARACTERS:
-            lines = data.rstrip("\n").count("\n") + 1
-            chip = f"[pasted {lines} line{'s' if lines != 1 else ''}]"
-            if chip in self.pastes:
-                chip = f"{chip[:-1]} #{len(self.pastes) + 1}]"
-            self.pastes[chip], data = data, chip
+            data = self._fold(data)
         self.buffer.insert_text(data)
 
-    def _chip(self, image: Path) -> str:
-        chip = f"[image {image.name}]"
-        self.images[chip] = image
-        return chip
-
     def take(self) -> tuple[str, tuple[Path, ...]]:
-        """(the whole text with pastes unfolded, the images); the input is empty afterwards."""
+        """(the whole text, pastes unfolded and images by their paths, the images); the input is empty afterwards."""
         raw = self.buffer.text
-        images = tuple(path for chip, path in self.images.items() if chip in raw)
         text = _CHIP.sub(lambda m: self.pastes.get(m[0], m[0]), raw).strip()
+        chips = sorted((chip for chip in self.images if chip in text), key=text.index)
+        for chip in chips:
+            text = text.replace(chip, f"[image {self.images[chip]}]")
         self.history.add(text)
         self.clear()
-        return text, images
+        return text, tuple(self.images[chip] for chip in chips)
 
     def clear(self) -> None:
-        self.buffer.document = Document()
-        self.pastes.clear()  # images stay known: a message that waits may come back
+        self.buffer.document = Document()  # what chips stand for stays known: they may come back
         self._place = None
 
-    def set(self, text: str) -> None:
-        """Put a text into the input; a large one is folded again, and the path of an image is its chip again."""
+    def set(self, text: str, *, draft: str = "") -> None:
+        """Put a text into the input, folded again where it is large; a draft, which has its chips, comes behind it."""
         self.clear()
-        text = _WHOLE_CHIP.sub(lambda m: self._chip(Path(m[1])) if Path(m[1]).is_file() else m[0], text)
+        text = _IMAGE.sub(self._show_image, text)
         if text.count("\n") >= _FOLD_LINES * 2 or len(text) >= _FOLD_CHARACTERS * 4:
-            self.paste(text)
-        else:
-            self.buffer.document = Document(text, len(text))
+            text = self._fold(text)
+        self.buffer.document = Document(text + draft, len(text + draft))
+
+    def _fold(self, text: str) -> str:
+        lines = text.rstrip("\n").count("\n") + 1
+        return _chip(self.pastes, f"pasted {lines} line{'s' if lines != 1 else ''}", text)
+
+    def _show_image(self, found: re.Match[str]) -> str:
+        image = Path(found[1])
+        return _chip(self.images, f"image {image.name}", image) if image.is_file() else f"[no image: {image} is gone]"
 
     def backspace(self) -> None:
         """Delete the character before the cursor, or the whole chip that ends there."""
@@ -130,7 +132,13 @@ class Composer:
             self.set(entries[place])
             self._place = place
         elif place == len(entries):
-            self.set(self._draft)
+            self.set("", draft=self._draft)
+
+
+def _chip(known: dict[str, T], name: str, content: T) -> str:
+    """What stands for the content in the input; numbered where something else has the name."""
+    chips = (f"[{name} #{number}]" if number > 1 else f"[{name}]" for number in count(1))
+    return next(chip for chip in chips if known.setdefault(chip, content) == content)
 
 
 def input_lines(
@@ -173,5 +181,5 @@ def _image_path(data: str) -> Path | None:
     name = data.strip().strip("'\"").replace("\\ ", " ")
     if "\n" in name or not name.lower().endswith(_IMAGES) or len(name) > 1_000:
         return None
-    path = Path(name).expanduser()
+    path = Path(name).expanduser().absolute()
     return path if path.is_file() else None

@@ -111,7 +111,7 @@ def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
 
     def backspace() -> None:
         if not dialogs.backspace() and composer.text:
-            composer.buffer.delete_before_cursor(1)
+            composer.backspace()
             dialogs.note_typing(something=bool(composer.text))
 
     def write(data: str) -> None:
