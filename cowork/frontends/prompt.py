@@ -245,7 +245,7 @@ class LineChat:
             if line is None:
                 print()
                 return
-            self._repl.turns.send(line.strip())
+            self._repl.turns.send(line.rstrip())
             await self._repl.turns.idle()
             self.flush()
 

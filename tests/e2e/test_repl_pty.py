@@ -398,6 +398,15 @@ def test_backspace_beside_a_question_takes_a_chip_away_whole(chat: Terminal) -> 
     chat.wait_for("❯ still here")
 
 
+def test_a_pasted_text_is_a_message_whatever_it_begins_with(chat: Terminal) -> None:
+    for first in (" ! [rejected]  main -> main", "#!/bin/bash", "/* a comment"):
+        chat.paste(f"{first}\nand row two")
+        chat.wait_for("  and row two")
+        chat.type("<Enter>")
+        finish(chat, f"You said:  {first.strip()}")
+    assert not any("Bash" in row or "AGENTS.md" in row for row in chat.scrollback()[8:])
+
+
 def test_a_shell_line_and_a_note(chat: Terminal) -> None:
     chat.type("!ls -l", "<Enter>")
     finish(chat, "● Bash $ ls -l · 1 line")

@@ -131,6 +131,30 @@ def test_a_large_paste_stays_whole_while_other_texts_come_and_go() -> None:
     assert composer.take()[0].count("row") == 20
 
 
+@pytest.mark.parametrize(
+    ("typed", "pasted", "sent"),
+    [
+        ("", "!ls", "!ls"),  # one line, as if typed
+        ("", "!ls\n", "!ls"),
+        ("", "# one\ntwo", " # one\ntwo"),
+        ("", "/review\nthat", " /review\nthat"),
+        ("", " ! [rejected]  main -> main\nerror", " ! [rejected]  main -> main\nerror"),
+        ("", "#!/bin/sh\n" + "row\n" * 20, " #!/bin/sh\n" + "row\n" * 19 + "row"),
+        ("!", "for n in 1 2; do\n echo $n\ndone", "!for n in 1 2; do\n echo $n\ndone"),
+        ("! ", "row\n" * 20, "! " + "row\n" * 19 + "row"),
+        (" !ls", "", " !ls"),
+    ],
+)
+def test_a_mark_counts_only_where_it_was_typed_at_the_very_start(typed: str, pasted: str, sent: str) -> None:
+    history = History(None)
+    composer = Composer(history)
+    composer.buffer.insert_text(typed)
+    composer.paste(pasted)
+    assert composer.take()[0] == sent
+    composer.browse(-1)
+    assert composer.take()[0] == sent  # and it is the same when it comes back
+
+
 def test_history_survives_a_restart_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "state" / "history"
     first = History(path)

@@ -121,6 +121,30 @@ async def test_what_stands_on_the_lines_below_a_command_is_its_argument() -> Non
     assert any("compacted the tests" in row for row in stage.printed())
 
 
+async def test_a_slash_or_a_mark_makes_a_command_only_of_what_can_be_one() -> None:
+    stage = Stage()
+    texts = ["/usr/share/dict/words has odd entries", "/* a comment */", "/", "# one\ntwo", " !ls", " # x", "!", "#"]
+    for text in (*texts, "/usr", "!ls", "# note"):
+        stage.turns.send(text)
+    await stage.turns.idle()
+    assert stage.host.said == texts
+    printed = "\n".join(stage.printed())
+    assert "There is no command /usr." in printed
+    assert "Bash $ ls" in printed
+    assert "added to AGENTS.md: note" in printed
+
+
+async def test_what_only_looks_like_a_command_can_be_said_before_the_next_step() -> None:
+    stage = Stage()
+    stage.turns.send("wait")
+    await asyncio.sleep(0)
+    for text in ("/etc/hosts is odd", " !ls", "!ls", "/compact"):
+        stage.turns.steer(text)
+    assert stage.host.steered == ["/etc/hosts is odd", " !ls"]
+    assert [sent.text for sent in stage.turns.queue] == ["!ls", "/compact"]
+    await stage.turns.close()
+
+
 async def test_a_command_that_may_runs_beside_a_turn_and_others_wait() -> None:
     stage = Stage()
     stage.turns.send("wait")

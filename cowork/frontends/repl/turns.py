@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,6 +21,7 @@ from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.tool_lines import changes_lines
 from cowork.frontends.styled import clip
 
+_COMMAND = re.compile(r"[\w:-]+")  # what can be the name of one; a path or a comment is a message
 _PATIENCE_S = 2.0  # with what is interrupted because the chat ends
 
 
@@ -85,7 +87,7 @@ class Turns:
 
     def steer(self, text: str) -> None:
         """Say it before the next request instead of after the turn; when nothing runs it is a plain message."""
-        if not self.working or text[:1] in ("/", "!", "#"):
+        if not self.working or self._mark(text):
             self.send(text)
             return
         self.steering.append(text)
@@ -156,15 +158,23 @@ class Turns:
                 self._keep()
 
     async def _do(self, sent: Sent) -> None:
-        mark, rest = sent.text[0], sent.text[1:].strip()
+        rest = sent.text[1:].strip()
+        match self._mark(sent.text):
+            case "/":
+                await self._command(sent.text)
+            case "!":
+                await self.host.run_shell(rest)
+            case "#":
+                await self._note(rest)
+            case _:
+                await self.host.submit(sent.text, sent.images)
+
+    def _mark(self, text: str) -> str:
+        """The mark that makes the text a command, a shell line or a note; empty for a message."""
+        mark, rest, name = text[:1], text[1:].strip(), _name(text)
         if mark == "/":
-            await self._command(sent.text)
-        elif mark == "!" and rest:
-            await self.host.run_shell(rest)
-        elif mark == "#" and rest:
-            await self._note(rest)
-        else:
-            await self.host.submit(sent.text, sent.images)
+            return mark if _COMMAND.fullmatch(name) or name in self.commands() else ""
+        return mark if rest and (mark == "!" or (mark == "#" and "\n" not in rest)) else ""  # a note is one line
 
     def _next(self) -> None:
         """Start what waits, first what came too late to steer; after an interruption give it all back instead."""
@@ -255,4 +265,5 @@ class Turns:
 
 
 def _name(text: str) -> str:
-    return text[1:].split(maxsplit=1)[0] if len(text) > 1 and not text[1].isspace() else ""
+    """The word behind a slash."""
+    return text[1:].split(maxsplit=1)[0] if text[:1] == "/" and text[1:2].strip() else ""

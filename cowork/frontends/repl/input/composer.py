@@ -26,6 +26,7 @@ _CHIP = re.compile(r"(\[pasted \d+ lines?(?: #\d+)?\]|\[image [^\]\n]+\])")
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _KEPT = 2_000  # history entries
 _LONGEST = 100_000  # characters of an entry
+MARKS = ("/", "!", "#")  # at the very start of a line they make it a command, a shell line or a note
 T = TypeVar("T")
 
 
@@ -83,12 +84,19 @@ class Composer:
             data = _chip(self.images, f"image {image.name}", image)
         elif data.count("\n") >= _FOLD_LINES or len(data) >= _FOLD_CHARACTERS:
             data = self._fold(data)
+        elif not self.buffer.cursor_position and data.startswith(MARKS) and "\n" in data.strip():
+            data = f" {data}"  # a text that begins so is a message; one line may be meant as if typed
         self.buffer.insert_text(data)
 
     def take(self) -> tuple[str, tuple[Path, ...]]:
-        """(the whole text, pastes unfolded and images by their paths, the images); the input is empty afterwards."""
+        """(the whole text, pastes unfolded and images by their paths, the images); the input is empty afterwards.
+
+        A mark that was not typed at the very start stays behind a blank: wherever the text comes back, it is a message.
+        """
         raw = self.buffer.text
         text = _CHIP.sub(lambda m: self.pastes.get(m[0], m[0]), raw).strip()
+        if text.startswith(MARKS) and not raw.startswith(text[0]):
+            text = f" {text}"
         chips = sorted((chip for chip in self.images if chip in text), key=text.index)
         for chip in chips:
             text = text.replace(chip, f"[image {self.images[chip]}]")
@@ -105,7 +113,8 @@ class Composer:
         self.clear()
         text = _IMAGE.sub(self._show_image, text)
         if text.count("\n") >= _FOLD_LINES * 2 or len(text) >= _FOLD_CHARACTERS * 4:
-            text = self._fold(text)
+            mark = text[: text.startswith(MARKS)]  # in a chip it would count as pasted
+            text = mark + self._fold(text[len(mark) :])
         self.buffer.document = Document(text + draft, len(text + draft))
 
     def _fold(self, text: str) -> str:
