@@ -204,7 +204,7 @@ class LineChat:
                 print(plain(line).rstrip())
             answers: list[str] = []
             for step in steps_of(question):
-                title = f"{step.title} (asked by {question.agent})"
+                title = f"{step.title} (asked by {question.agent.rpartition('/')[2]})"
                 words = "number, or your answer" if question.kind == "questions" else "number, or why not"
                 text = await self._offer(title, [choice.line for choice in step.choices], words)
                 chosen = step.choices[0] if text.lower() in ("y", "yes") else by_number(step, text)

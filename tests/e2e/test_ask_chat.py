@@ -96,6 +96,7 @@ def test_a_plan_is_read_edited_and_approved_with_the_mode_to_go_on_in(tmp_path: 
         row = next(row for row in terminal.screen() if "Edit the plan" in row)
         terminal.type(row.split()[1])
         terminal.wait_for("2 Smile")
+        terminal.wait_for_pattern(r"1 Write made\.txt\n\n +The plan")
         terminal.wait_for("y · n · digits")
         terminal.type("1")
         terminal.wait_for("It is made.")

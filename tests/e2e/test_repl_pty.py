@@ -483,6 +483,11 @@ def test_a_dumb_terminal_gets_plain_lines() -> None:
         chat.wait_for("\n>", 20)
         chat.type("answer\n")
         chat.wait_for("Shall I fix it?")
+        chat.type("many\n")
+        for who in ("main", "explore-1", "explore-2"):
+            chat.wait_for(f"(asked by {who})")
+            chat.type("1\n")
+        chat.wait_for("answers: once once once")
         assert b"\x1b" not in chat.raw
         chat.type("<Ctrl+D>")
         assert chat.wait_exit() == 0
@@ -512,7 +517,13 @@ def test_vi_keys_edit_and_escape_still_interrupts() -> None:
         chat.wait_for("hello worl")
         chat.type("<Enter>")
         finish(chat, "You said: hello world")
-        chat.type("slow", "<Enter>")
+        chat.type("draft", "<Esc>", "k")
+        chat.wait_for("❮ hello world")
+        chat.type("j")
+        chat.wait_for("❮ draft")
+        chat.type("<Ctrl+C>")
+        chat.wait_gone("draft")
+        chat.type("islow", "<Enter>")
         chat.wait_for("thinking")
         chat.type("<Esc>")
         chat.wait_for("interrupted")

@@ -161,7 +161,8 @@ def test_history_survives_a_restart_and_is_private(tmp_path: Path) -> None:
     first.add("one")
     first.add("two\nlines")
     first.add("two\nlines")
-    assert History(path).entries == ["one", "two\nlines"]
+    first.add("also\u2028two")
+    assert History(path).entries == ["one", "two\nlines", "also\u2028two"]
     assert path.stat().st_mode & 0o777 == 0o600
 
 

@@ -224,7 +224,7 @@ class Actions:
             self._repl.viewer = None
 
     def show_plan(self, plan: str) -> None:
-        self._repl.scene.say("output", lambda columns, theme: markdown_lines(plan, columns, theme))
+        self._repl.scene.say("plan", lambda columns, theme: markdown_lines(plan, columns, theme))
         self._repl.redraw()
 
     def edit_plan(self, dialog: Dialog) -> None:

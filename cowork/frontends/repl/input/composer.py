@@ -41,7 +41,7 @@ class History:
         """Read at first use, so that it costs nothing at the start."""
         found: list[str] = []
         with suppress(OSError):
-            for row in self._path.read_text("utf-8", errors="replace").splitlines()[-_KEPT:] if self._path else ():
+            for row in self._path.read_text("utf-8", errors="replace").split("\n")[-_KEPT:] if self._path else ():
                 with suppress(ValueError, RecursionError):
                     found.append(str(as_object(json.loads(row)).get("text", "")))
         return [text for text in found if text]

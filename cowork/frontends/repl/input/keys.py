@@ -70,6 +70,8 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     _bind(keys, writing & _emacs, {"escape enter": new_line, "c-v": act.attach_clipboard, "c-p": up, "c-n": down})
     _bind(keys, writing & (_emacs | vi_navigation_mode), {"escape": act.escape})
     _bind(keys, writing & vi_insert_mode, {"escape": leave_insert_mode}, eager=True)
+    _bind(keys, writing & vi_navigation_mode & Condition(lambda: composer.buffer.document.on_first_line), {"k": up})
+    _bind(keys, writing & vi_navigation_mode & Condition(lambda: composer.buffer.document.on_last_line), {"j": down})
     _bind(keys, writing & Condition(lambda: not composer.text and bool(repl.scene.panels)),
           {"tab": lambda: repl.selection.move(1)})  # fmt: skip
     _bind(keys, has_menu, {"tab": completer.accept, "s-tab": lambda: completer.menu.move(-1)})

@@ -114,7 +114,7 @@ class Scene:
             pending.append(("text", stream.take))
         for kind, draw in pending:
             lines = draw(columns, theme)
-            if lines and self._last_kind and (kind != self._last_kind or kind == "prompt"):
+            if lines and self._last_kind and (kind != self._last_kind or kind in ("prompt", "plan")):
                 out.append([])
             self._last_kind = kind if lines else self._last_kind
             out.extend(lines)
