@@ -256,6 +256,14 @@ def test_the_only_argument_that_is_left_is_sent_unless_more_must_follow() -> Non
     assert enter("/permissions al") == (False, "/permissions allow ")
 
 
+def test_a_draft_below_a_shell_line_that_came_back_is_not_run_with_it() -> None:
+    composer = Composer(History(None))
+    composer.set("!ls", draft="\nthen clean up")
+    assert composer.take()[0] == " !ls\nthen clean up"
+    composer.set("!ls")
+    assert composer.take()[0] == "!ls"
+
+
 async def test_files_are_found_by_name_then_path_then_letters() -> None:
     index = FileIndex(["shop/service.py", "service/readme.md", "tests/test_service.py", "a/s/e/r/v.txt", "other.py"])
     assert await index.search("serv") == [

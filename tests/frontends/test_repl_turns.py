@@ -83,6 +83,17 @@ async def test_an_interrupt_hands_everything_unsent_back() -> None:
     assert not stage.turns.working
 
 
+async def test_messages_that_come_back_below_a_shell_line_are_not_run_with_it() -> None:
+    stage = Stage()
+    stage.turns.send("wait")
+    await asyncio.sleep(0)
+    for text in ("!ls", "then clean up"):
+        stage.turns.send(text)
+    stage.turns.interrupt()
+    await stage.turns.idle()
+    assert stage.given_back == [" !ls\nthen clean up"]  # behind a blank it is a message
+
+
 async def test_what_waits_is_told_to_the_host_until_the_log_has_it() -> None:
     stage = Stage()
     stage.turns.send("wait")

@@ -183,7 +183,8 @@ class Turns:
         self.queue[:0] = [Sent(text) for text in self.steering]
         self.steering = []
         if self.queue and self._interrupted:
-            self.give_back("\n".join(sent.text for sent in self.queue))
+            text = "\n".join(sent.text for sent in self.queue)  # what follows a command is no part of it
+            self.give_back(f" {text}" if len(self.queue) > 1 and self._mark(text) else text)
             self.queue.clear()
         elif self.queue:
             self._begun = self.queue.pop(0)

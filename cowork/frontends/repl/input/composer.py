@@ -111,7 +111,7 @@ class Composer:
     def set(self, text: str, *, draft: str = "") -> None:
         """Put a text into the input, folded again where it is large; a draft, which has its chips, comes behind it."""
         self.clear()
-        text = _IMAGE.sub(self._show_image, text)
+        text = _IMAGE.sub(self._show_image, f" {text}" if draft and text.startswith(MARKS) else text)
         if text.count("\n") >= _FOLD_LINES * 2 or len(text) >= _FOLD_CHARACTERS * 4:
             mark = text[: text.startswith(MARKS)]  # in a chip it would count as pasted
             text = mark + self._fold(text[len(mark) :])
