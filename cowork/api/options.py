@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,10 @@ from cowork.config.run_options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.events import Event
 from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, Hooks, HookVerdict, join_verdicts
-from cowork.core.ports import AgentDef, Ask
+from cowork.core.ports import AgentDef, Answer, Ask, Question
 from cowork.tools.base import Tool
+
+log = logging.getLogger("cowork.api")
 
 HookFunction = Callable[[HookCall], HookVerdict | Awaitable[HookVerdict | None] | None]
 
@@ -102,8 +105,33 @@ class FunctionHooks(Hooks):
         verdicts = []
         for function in self._choose(call.event, call.subject):
             said = function(call)
-            verdicts.append((await said if inspect.isawaitable(said) else said) or HookVerdict())
+            verdicts.append(_verdict(call, await said if inspect.isawaitable(said) else said))
         return join_verdicts(verdicts)
 
     def _choose(self, event: str, subject: str) -> list[HookFunction]:
         return [f for name, pattern, f in self._functions if name == event and pattern.fullmatch(subject)]
+
+
+def _verdict(call: HookCall, said: object) -> HookVerdict:
+    """What a function returned; what is no verdict lets no call through."""
+    if said is None or isinstance(said, HookVerdict):
+        return said or HookVerdict()
+    problem = f"the hook of {call.event} returned {said!r}, which is neither a HookVerdict nor None"
+    if call.event not in ("PreToolUse", "PermissionRequest"):
+        raise UserError(problem)
+    return HookVerdict("deny", problem)
+
+
+def checked(ask: Ask) -> Ask:
+    """Puts questions to a program; what it says that is no answer is a no."""
+
+    async def put(question: Question) -> Answer:
+        said: object = await ask(question)
+        if isinstance(said, Answer) and (said.granted or said.choice == "no"):
+            return said
+        word = said.choice if isinstance(said, Answer) else said
+        problem = f"`ask` returned {word!r}; a cowork.Answer is once, session, always or no"
+        log.warning("%s was denied: %s", question.tool or question.title, problem)
+        return Answer("no", problem)
+
+    return put

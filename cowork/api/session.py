@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mappi
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar, Unpack, overload
 
-from cowork.api.options import SessionOptions, TaskOptions, options_for
+from cowork.api.options import SessionOptions, TaskOptions, checked, options_for
 from cowork.api.result import Result, data_of, failure
 from cowork.api.tools import schema_of, value_as
 from cowork.app.build import build
@@ -36,7 +36,7 @@ class Session:
         finish_all()
         self._options, self._added = options_for(options)
         self._environ = options.get("environ", os.environ)
-        self._person = options.get("ask")
+        self._person = checked(options["ask"]) if "ask" in options else None
         self.sinks = [options["on_event"]] if "on_event" in options else []
         self._run: Run | None = None
         self._asking = asyncio.Lock()  # one prompt at a time

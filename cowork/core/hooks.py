@@ -43,6 +43,9 @@ class HookCall:
         return self.agent.rpartition("/")[2] if "/" in self.agent else ""
 
 
+_DECISIONS = ("", "allow", "ask", "deny")  # the strictest last
+
+
 @frozen
 class HookVerdict:
     """What hooks said. `deny` refuses a call or a prompt, keeps an agent from stopping and a chat from compacting."""
@@ -53,6 +56,14 @@ class HookVerdict:
     context: str = ""  # for the model
     output: str | None = None  # what the model is told instead of a tool's own result
     stop: str = ""  # why the agent is to end at once
+
+    def __post_init__(self) -> None:
+        if self.decision in _DECISIONS:
+            return
+        word = str(self.decision)  # what nobody understands must let nothing through
+        unknown = "" if word == "block" else f"a hook decided {word!r}, which is none of allow, ask and deny"
+        object.__setattr__(self, "decision", "deny")
+        object.__setattr__(self, "reason", "; ".join(filter(None, (self.reason, unknown))))
 
 
 class Hooks:
@@ -88,8 +99,7 @@ class HookGroup(Hooks):
 
 def join_verdicts(verdicts: Sequence[HookVerdict]) -> HookVerdict:
     """One verdict of many: deny wins over ask, ask over allow; all contexts count; of two rewrites the last does."""
-    ranks = ("", "allow", "ask", "deny")
-    decision = max((v.decision for v in verdicts), key=ranks.index, default=HookVerdict().decision)
+    decision = max((v.decision for v in verdicts), key=_DECISIONS.index, default=HookVerdict().decision)
     reasons = dict.fromkeys(v.reason for v in verdicts if v.decision == decision and v.reason)
     inputs = [None, *(v.updated_input for v in verdicts if v.updated_input is not None)]
     outputs = [None, *(v.output for v in verdicts if v.output is not None)]

@@ -139,7 +139,6 @@ OnRequest = Callable[[bytes], None] | None
 
 # ---------------------------------------------------------------- tools
 
-
 Family = Literal["read", "search", "write", "exec", "delegate", "fetch", "other"]
 
 
@@ -160,7 +159,6 @@ TOOL_GROUPS: Mapping[str, tuple[Family, ...]] = {
     "terminal": ("exec",),
     "fetch": ("fetch",),
 }
-
 
 # Tools a run may be without, for want of a service, a server or a skill; lists and rules may name them all the same.
 OPTIONAL_TOOLS: Mapping[str, Family] = {
@@ -238,7 +236,6 @@ def error_record(code: ToolErrorCode, text: str, *, display: Json | None = None,
 
 AgentOrigin = Literal["shipped", "user", "project"]
 
-
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 
 
@@ -298,7 +295,6 @@ class TaskOrder:
 Emit = Callable[[Event], None]
 """Synchronous, ordered, never fails."""
 
-
 EXACTLY = "exactly: "
 """Before the text of a command that is granted as it was shown, for the session."""
 
@@ -340,6 +336,11 @@ class Answer:
     choice: Literal["once", "session", "always", "no"]
     note: str = ""  # why not, for the model
     data: Json = field(default_factory=dict)  # what was filled in; `mode`: go on in this permission mode
+
+    @property
+    def granted(self) -> bool:
+        """Whether it is a yes: a word that nobody knows is none."""
+        return self.choice in ("once", "session", "always")
 
 
 Ask = Callable[[Question], Awaitable[Answer]]

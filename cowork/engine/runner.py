@@ -258,7 +258,7 @@ class Runner:
             # A call that could not succeed fails here, so nobody is asked about an edit that cannot happen.
             display = tool.preview(judged.ctx, judged.args) if tool.preview else decision.display
             answer = await self._ask_person(judged, display)
-            if answer.choice != "no":
+            if answer.granted:
                 return judged
             reason = answer.note or "the user said no"
         text = f"{judged.call.name} was denied: {reason}. Do not try to get around this."

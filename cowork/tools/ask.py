@@ -41,7 +41,7 @@ async def ask_user(ctx: ToolContext, questions: Annotated[list[AskItem], "One to
     given: Json = {"questions": questions}
     answer = await _put(ctx, Question("questions", "Questions", tool="AskUser", input=given))
     answers = [str(text) for text in answer.data.get("answers") or ()]
-    if answer.choice == "no" or len(answers) != len(questions):
+    if not answer.granted or len(answers) != len(questions):
         why = f" and said: {answer.note}" if answer.note else ""
         return ok(f"The user did not answer{why}. Go on as you think best, or say what you need.", answers={})
     told = {item["question"]: text for item, text in zip(questions, answers, strict=True)}
@@ -56,7 +56,7 @@ async def exit_plan(ctx: ToolContext, plan: Annotated[str, "The whole plan, as M
         raise ToolError("INVALID_PARAM", "`plan` is empty. Hand in the whole plan.")
     shown = {"kind": "markdown", "text": plan}
     answer = await _put(ctx, Question("plan", "Go on with this plan?", display=shown, options=("accept-edits", "ask")))
-    if answer.choice == "no":
+    if not answer.granted:
         what = f"The user wants it changed: {answer.note}" if answer.note else "The user did not approve the plan."
         return ok(f"{what}\nNothing was changed. Revise the plan and hand it in again.", approved=False)
     edited = str(answer.data.get("plan") or plan)

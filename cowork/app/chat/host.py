@@ -148,7 +148,7 @@ class ChatHost:
 
     def _follow(self, answer: Answer) -> None:
         """Go on in the mode that was chosen with an answer."""
-        if answer.choice != "no" and (mode := answer.data.get("mode")) and mode != self.run.permissions.mode:
+        if answer.granted and (mode := answer.data.get("mode")) and mode != self.run.permissions.mode:
             self._told_mode = self.set_mode(str(mode))
 
     async def close(self, why: EndReason = "other") -> None:
@@ -175,7 +175,7 @@ class ChatHost:
         root = self.run.root
         seen = fingerprint(root)
         answer = await ask(question)
-        if answer.choice != "no":
+        if answer.granted:
             if seen != fingerprint(root):  # it is not what the person looked at
                 message = f"What steers in {root} changed while you were asked, or is too much to compare."
                 raise UserError(message, "Start again and look once more; --trust uses it whatever it holds.")

@@ -202,7 +202,7 @@ class Invoker:
                 once=False,
             )
         )
-        if answer.choice != "no":
+        if answer.granted:
             for rule in rules:
                 runner.permit.grant(runner.agent, rule, forever=False)
 

@@ -19,7 +19,7 @@ from cowork.core.events import Notice
 from cowork.core.git import project_root
 from cowork.core.hygiene import visible_line
 from cowork.core.later import later
-from cowork.core.ports import AgentDef, Ask
+from cowork.core.ports import AgentDef, Answer, Ask
 from cowork.core.workspace import load_json
 from cowork.engine.loop import Prompt
 from cowork.mcp.content import cut_text, resource_content
@@ -169,14 +169,14 @@ class McpRun:
             return True
         if server.state == "off":
             return False
-        choice = (await self._ask(approval(entry))).choice if self._ask else "no"
+        answer = await self._ask(approval(entry)) if self._ask else Answer("no")
         if self._ask is None:
             said = f"MCP server {entry.name} of this project is not used before you approve it"
             self._notice(f"{said}: `cowork mcp approve {entry.name}`.", "warning")
-        if choice == "no":
+        if not answer.granted:
             server.state = "off"
             return False
-        if choice == "always":
+        if answer.choice == "always":
             self._approvals.add(self.place.root, entry)
         self._accepted.add(entry.name)
         return True

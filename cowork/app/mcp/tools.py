@@ -147,7 +147,7 @@ def elicit_by(ask: Ask | None, agent: str, server: str) -> Elicit:
             Question("questions", f"{server} asks", agent=agent, tool=server, input={"questions": steps})
         )
         answers = [str(text) for text in answer.data.get("answers") or ()]
-        return answers if answer.choice != "no" and len(answers) == len(steps) else [], bool(answer.note)
+        return answers if answer.granted and len(answers) == len(steps) else [], bool(answer.note)
 
     async def ask_consent(question: str, yes: str) -> Json:
         answers, _ = await put([{"question": question, "options": [yes, "No"]}])
