@@ -18,7 +18,7 @@ from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
 from cowork.engine.emitter import Emitter
 from cowork.tools.base import TreeState
-from cowork.tools.task import agents_list
+from cowork.tools.task import agents_list, task
 from cowork.tools.toolset import ToolSet
 
 if TYPE_CHECKING:
@@ -106,10 +106,9 @@ class Rights:
         return tools if settings.allow_nesting else tools.without("delegate")
 
     def decide(self, definition: AgentDef) -> Decision:
-        """What rules say of sending out this agent."""
-        tool = next(tool for tool in self.tools.values() if tool.family == "delegate")
+        """What rules say of sending out this agent; a program may do so where the model has no tool for it."""
         name = definition.name
-        return self.permit.judge(self.path, tool, {"subagent_type": name}, [Effect("delegate", name)])
+        return self.permit.judge(self.path, task, {"subagent_type": name}, [Effect("delegate", name)])
 
     def offers(self, agents: Agents, settings: Settings) -> list[tuple[AgentDef, tuple[str, ...]]]:
         """The agents that can be sent out, with the tools each would have."""

@@ -17,7 +17,7 @@ import pydantic
 import pytest
 
 import cowork
-from cowork.core.events import PromptAdded, ReplyAdded, TextDelta, ToolEnded, TurnEnded
+from cowork.core.events import AgentStarted, PromptAdded, ReplyAdded, TextDelta, ToolEnded, TurnEnded
 from cowork.core.ports import ToolRecord
 
 Options = Callable[..., dict[str, Any]]
@@ -160,6 +160,17 @@ async def test_an_agent_of_the_program_is_sent_out(scripted: Options) -> None:
         assert await session.task(poet, "write") == "a rose"
     async with cowork.Session(**scripted(children={"poet": [{"say": "a rose"}]}, agents=[poet])) as session:
         assert await session.task("poet", "write") == "a rose"
+
+
+async def test_a_program_sends_out_agents_where_the_model_cannot(scripted: Options) -> None:
+    tools, heard = ["Read", "Grep"], list[Any]()
+    given = scripted(children={"explore": [{"say": "found"}]}, tools=tools, on_event=heard.append)
+    async with cowork.Session(**given) as session:
+        assert await session.task("explore", "look") == "found"
+    assert [set(event.tools) for event in heard if isinstance(event, AgentStarted)] == [set(tools)]
+    async with cowork.Session(**scripted(tools=tools, deny=["Task(explore)"])) as session:
+        with pytest.raises(cowork.TaskFailed, match=r"the rule Task\(explore\) denies it"):
+            await session.task("explore", "look")
 
 
 async def test_an_agent_that_is_sent_out_changes_no_cached_prompt(scripted: Options) -> None:

@@ -45,11 +45,13 @@ class Assignment:
             self.definition, self.past = self._resume(running, recall)
         else:
             self.definition, self.matched_from = self._select()
-        # Rules were asked about the name as it was spelled; the agent found under it may be called otherwise.
+        # Rules were asked about the name as it was spelled, and of what a program sends out not at all; the agent
+        # found under the name may be called otherwise.
         name, decision = self.definition.name, self._rights.decide(self.definition)
-        if name != order.subagent_type and decision.verdict != "allow":
-            message = f"Task was denied: {decision.reason}. It would be {name}; ask for it by that name."
-            raise ToolError("PERMISSION_DENIED", message)
+        renamed = name != order.subagent_type
+        if decision.verdict == "deny" or (renamed and decision.verdict == "ask"):
+            hint = f" It would be {name}; ask for it by that name." if renamed else ""
+            raise ToolError("PERMISSION_DENIED", f"Task was denied: {decision.reason}.{hint}", reason=decision.reason)
         self.tools = self._tools_for(self.definition)
         # What makes two delegations the same: the agent; for general-purpose the prompt too.
         self.key = f"{name}\0{order.prompt}" if name == GENERAL_PURPOSE else name
