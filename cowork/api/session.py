@@ -8,11 +8,12 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from cowork.api.options import SessionOptions, TaskOptions, checked, options_for
-from cowork.api.result import Result, data_of, failure
-from cowork.api.tools import schema_of, value_as
+from cowork.api.result import Result, failure
+from cowork.api.tools import schema_of, task_value, value_as
 from cowork.app.build import build
 from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in, wait_for
@@ -129,8 +130,7 @@ class Session:
     async def task(self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]) -> Any:
         """Send out an agent; gives its result, a text or a value of the schema's type. Many may run at once."""
         record = await self.task_record(agent, prompt, schema=schema, **options)
-        data = data_of(record, structured=schema is not None)
-        return data["result"] if schema is None else value_as(schema, data["structured_output"])
+        return task_value(schema, record)
 
     async def task_record(
         self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]
@@ -147,6 +147,7 @@ class Session:
             subagent_type=agent,
             model=options.get("model", ""),
             output_schema=None if schema is None else schema_of(schema),
+            accept=partial(value_as, schema),
             result_bytes=WHOLE,
             isolation=options.get("isolation", ""),
             check=options.get("check", ""),
@@ -171,6 +172,7 @@ class Session:
         async with self._asking:
             run = self.run
             run.output_schema, run.structured = wanted, None
+            run.accept = partial(value_as, kind)
             turns, before = run.agent.turns, run.ledger.spent
             if on_event:
                 run.emitter.add(on_event)

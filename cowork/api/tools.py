@@ -1,4 +1,5 @@
-"""Functions of a program as tools, and its types as JSON Schemas: dataclasses, TypedDicts, pydantic models."""
+"""Functions of a program as tools, its types (dataclasses, TypedDicts, pydantic models) as JSON Schemas, and values of
+them from JSON."""
 
 from __future__ import annotations
 
@@ -7,14 +8,17 @@ import dataclasses
 import inspect
 import json
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints, overload
+from enum import EnumMeta
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints, overload
 
+from cowork.api.result import TaskFailed, data_of
 from cowork.core.blocks import Json
-from cowork.core.errors import UserError
+from cowork.core.errors import ToolError, UserError
 from cowork.core.ports import Effect, Family, ToolRecord, ok
-from cowork.tools.base import Tool, ToolContext, gist, json_type, schema_of_call
+from cowork.tools.arguments import path, problems
+from cowork.tools.base import Tool, ToolContext, fields_of, gist, json_type, schema_of_call, with_definitions
 from cowork.tools.json_schema import schema_problems
 
 Function = Callable[..., Any]
@@ -51,11 +55,17 @@ def tool(
         for parameter in taken:
             if parameter.name not in hints or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise UserError(f"The tool {called}: the parameter {parameter.name} needs a name and a type.")
-        schema, names = schema_of_call(taken, function)
+        try:
+            schema, names = schema_of_call(taken, function)
+        except TypeError as error:
+            raise UserError(f"The tool {called}: {error}") from error
         effects = [Effect("none" if reads else "call", called)]
 
         async def run(ctx: ToolContext, **given: Any) -> ToolRecord:
-            given = {key: value_as(hints[key], value) for key, value in given.items()}
+            try:
+                given = {key: value_as(hints[key], value) for key, value in given.items()}
+            except ValueError as error:
+                raise ToolError("INVALID_PARAM", f"Invalid input: {error}") from error
             if in_context:
                 given["ctx"] = ctx
             if inspect.iscoroutinefunction(function):
@@ -88,34 +98,64 @@ def schema_of(kind: Any) -> Json:
         if wrong := schema_problems(schema):
             raise UserError(f"schema is not a JSON Schema: {'; '.join(wrong[:3])}")
         return schema
-    if hasattr(kind, "model_json_schema"):  # pydantic, which is not imported for it
-        return cast(Json, kind.model_json_schema())
     try:
-        return json_type(kind)
+        return with_definitions(json_type(kind))
+    except RecursionError as error:
+        raise UserError(f"schema: {kind!r} holds itself.", "Use a pydantic model or a JSON Schema.") from error
     except (TypeError, KeyError, NameError) as error:
         raise UserError(f"schema: {error}") from error
 
 
 def value_as(kind: Any, raw: Any) -> Any:
-    """A JSON value, valid under the schema of the type, as an instance of it."""
+    """A JSON value, valid under the schema of the type, as an instance of it; raises ValueError where the type, which
+    may check more than its schema says, does not take it."""
+    try:
+        return _convert(kind, raw)
+    except Exception as error:  # of the program's own code
+        found = error.errors() if hasattr(error, "errors") else ()  # pydantic's, which has them one by one
+        said = "; ".join(f"{path(one['loc'])}: {one['msg']}" for one in found)
+        raise ValueError(said or str(error) or type(error).__name__) from error
+
+
+def task_value(kind: Any, record: ToolRecord) -> Any:
+    """What a task gave: its text, or a value of the type; raises TaskFailed where that is not what was asked for."""
+    data = data_of(record, structured=kind is not None)
+    if kind is None:
+        return data["result"]
+    try:
+        return value_as(kind, data["structured_output"])
+    except ValueError as error:
+        message = f"The answer is not valid: {error}"
+        failed = {"code": "EXECUTION_ERROR", "message": message}
+        raise TaskFailed(dataclasses.replace(record, status="error", error=failed)) from error
+
+
+def _convert(kind: Any, raw: Any) -> Any:
     if kind is None or isinstance(kind, Mapping):
         return raw
     if hasattr(kind, "model_validate"):
         return kind.model_validate(raw)
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return value_as(args[0], raw)
+        return _convert(args[0], raw)
     if origin in (Union, types.UnionType):
-        for one in args:  # the first that takes it
-            with suppress(TypeError, ValueError, KeyError, AttributeError):
-                if one is not type(None):
-                    return value_as(one, raw)
-        return raw
+        return _convert_to_one(args, raw)
     if origin in (list, tuple) and isinstance(raw, list):
-        return origin(value_as(args[0], item) for item in raw)
+        return origin(_convert(args[0], item) for item in raw)
     if origin is dict and isinstance(raw, dict):
-        return {name: value_as(args[1], item) for name, item in raw.items()}
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind, include_extras=True)
-        return kind(**{name: value_as(hints[name], item) for name, item in raw.items()})
-    return float(raw) if kind is float and isinstance(raw, int) else raw
+        return {name: _convert(args[1], item) for name, item in raw.items()}
+    if isinstance(kind, EnumMeta):
+        return kind(raw)
+    if (known := fields_of(kind)) is not None:
+        given = {name: _convert(known[name][0], item) for name, item in raw.items()}
+        return given if hasattr(kind, "__required_keys__") else kind(**given)
+    return kind(raw) if kind in (int, float) and type(raw) in (int, float) else raw
+
+
+def _convert_to_one(kinds: Sequence[Any], raw: Any) -> Any:
+    """By the first of several types that takes the value."""
+    fitting = [kind for kind in kinds if not any(problems(json_type(kind), raw))]
+    for kind in fitting[:-1]:
+        with suppress(Exception):  # the last one says what is wrong
+            return _convert(kind, raw)
+    return _convert(fitting[-1], raw) if fitting else raw

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
@@ -67,6 +67,7 @@ class Run:
     notes: tuple[Notice, ...] = ()  # what a person should see at the start
     warnings: list[str] = field(default_factory=list)  # every warning so far, for the result
     output_schema: Json | None = None
+    accept: Callable[[Any], object] = lambda value: None  # takes a value of that schema; a ValueError sends it back
     started: float = field(default_factory=time.monotonic)
     structured: object = None
     telemetry: TelemetryExport | None = None
@@ -153,7 +154,8 @@ class Run:
         outcome = await self.agent.run(prompt)
         if outcome.reason != "completed":
             return outcome
-        self.structured, outcome = await output_schema.parse_answer(self.agent, outcome, self.output_schema)
+        parse = output_schema.parse_answer
+        self.structured, outcome = await parse(self.agent, outcome, self.output_schema, self.accept)
         return outcome
 
     def keep_warning(self, event: Event) -> None:

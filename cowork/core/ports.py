@@ -235,7 +235,6 @@ def error_record(code: ToolErrorCode, text: str, *, display: Json | None = None,
 # ---------------------------------------------------------------- agents
 
 AgentOrigin = Literal["shipped", "user", "project"]
-
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 
 
@@ -283,6 +282,7 @@ class TaskOrder:
     allowed_tools: tuple[str, ...] | None = None
     max_turns: int = 0  # 0: what the agent's file or the settings say
     output_schema: Json | None = None
+    accept: Callable[[Any], object] = lambda value: None  # takes a value of that schema; a ValueError sends it back
     run_in_background: bool = False
     resume: str = ""  # a subagent_id
     isolation: str = ""  # worktree: works in one of its own; empty: what the agent's file says

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from cowork.engine.loop import Agent, Outcome, Prompt
 with later(__name__):
     from cowork.tools.json_schema import validate
 
+Accept = Callable[[Any], object]  # takes a value that is valid under the schema, or raises ValueError
 REPAIRS = 2
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
 
@@ -26,7 +28,7 @@ def instruction(schema: Json) -> str:
     )
 
 
-async def parse_answer(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outcome]:
+async def parse_answer(agent: Agent, outcome: Outcome, schema: Json, accept: Accept) -> tuple[Any, Outcome]:
     """The value of the answer and the outcome it came with; asks for repairs in tool-less turns.
 
     Without a value, the outcome's reason is `schema`, or what ended the repair.
@@ -35,7 +37,7 @@ async def parse_answer(agent: Agent, outcome: Outcome, schema: Json) -> tuple[An
     for repair in range(REPAIRS + 1):
         fenced = _FENCE.fullmatch(outcome.text)  # taken off, so that a program can read the answer as it is
         text = fenced[1] if fenced else outcome.text
-        value, problems = _read(text, schema)
+        value, problems = _read(text, schema, accept)
         if not problems:
             return value, replace(outcome, text=text)
         if repair == REPAIRS or outcome.reason not in ("completed", "max_turns"):
@@ -53,10 +55,16 @@ async def parse_answer(agent: Agent, outcome: Outcome, schema: Json) -> tuple[An
     return None, outcome
 
 
-def _read(text: str, schema: Json) -> tuple[Any, list[str]]:
+def _read(text: str, schema: Json, accept: Accept) -> tuple[Any, list[str]]:
     """(value, problems)."""
     try:
         value = json.loads(text)
     except ValueError as error:
         return None, [f"it is not JSON ({error})"]
-    return value, validate(schema, value)
+    if problems := validate(schema, value):
+        return value, problems
+    try:
+        accept(value)
+    except ValueError as error:
+        problems = [str(error)]
+    return value, problems

@@ -68,6 +68,9 @@ def _forgive(schema: Any, value: object) -> Any:
     """The value as its schema can only mean it: `"5"` as 5, JSON in a string as what it says, null as not given."""
     if not isinstance(schema, dict):
         return value
+    if "anyOf" in schema and any(problems(schema, value)):
+        forgiven = (_forgive(kind, value) for kind in schema["anyOf"])
+        return next((one for one in forgiven if not any(problems(schema, one))), value)
     kind = schema.get("type")
     if isinstance(value, str) and isinstance(kind, str) and kind not in ("string", "null"):
         with contextlib.suppress(ValueError, RecursionError):

@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import Enum, EnumMeta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -229,24 +230,46 @@ def schema_of_call(
     required: list[str] = []
     python_names: dict[str, str] = {}
     for parameter in parameters:
-        param, schema = _parameter(hints[parameter.name])
+        default = parameter.default
+        try:
+            param, schema = _parameter(hints[parameter.name], optional=default is not parameter.empty)
+        except (TypeError, RecursionError) as error:
+            why = "its type holds itself" if isinstance(error, RecursionError) else error
+            raise TypeError(f"the parameter {parameter.name}: {why}") from error
         wire = param.name or parameter.name
         properties[wire] = schema
         if wire != parameter.name:
             python_names[wire] = parameter.name
-        if parameter.default is inspect.Parameter.empty:
+        if default is parameter.empty:
             required.append(wire)
-        elif parameter.default not in (None, "", False):
-            schema["default"] = parameter.default
+        elif default not in (None, "", False):
+            schema["default"] = default.value if isinstance(default, Enum) else default
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return schema, python_names
+    return with_definitions(schema), python_names
 
 
-def _parameter(hint: Any) -> tuple[Param, Json]:
+def with_definitions(schema: Json) -> Json:
+    """A schema with the definitions of those in it at its top, where their references look for them."""
+    found: Json = {}
+
+    def take(part: Any) -> None:
+        if isinstance(part, dict):
+            found.update(part.pop("$defs", {}))
+        for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            take(inner)
+
+    take(schema)
+    return schema | {"$defs": found} if found else schema
+
+
+def _parameter(hint: Any, *, optional: bool = False) -> tuple[Param, Json]:
     base, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     given = extras[0] if extras else Param("")
     param = given if isinstance(given, Param) else Param(str(given))
     schema = json_type(base)
+    if optional and "anyOf" in schema:  # absent rather than null on the wire
+        kinds = [kind for kind in schema["anyOf"] if kind != {"type": "null"}]
+        schema = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
     if param.description:
         schema["description"] = param.description
     bounds = {"minimum": param.minimum, "maximum": param.maximum, "minLength": param.min_length}
@@ -255,40 +278,48 @@ def _parameter(hint: Any) -> tuple[Param, Json]:
 
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
+_PLAIN |= {type(None): "null"}
 
 
 def json_type(hint: Any) -> Json:
     """The draft-07 schema of a Python type."""
     origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):  # optional: absent rather than null on the wire
-        kinds = [json_type(a) for a in args if a is not type(None)]
-        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-    if origin is Literal:
-        return ({"type": "string"} if all(isinstance(a, str) for a in args) else {}) | {"enum": list(args)}
+    if origin is Annotated:
+        return _parameter(hint)[1]
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [json_type(a) for a in args]}
+    if origin is Literal or isinstance(hint, EnumMeta):
+        values = list(args) if origin is Literal else [member.value for member in hint]
+        return ({"type": "string"} if all(isinstance(v, str) for v in values) else {}) | {"enum": values}
+    if hasattr(hint, "model_json_schema"):  # pydantic, which is not imported for it
+        return dict(hint.model_json_schema())
     if origin is list or (origin is tuple and args[1:] == (...,)):
         return {"type": "array", "items": json_type(args[0])}
     if origin is dict:
         return {"type": "object"} | ({} if args[1] is Any else {"additionalProperties": json_type(args[1])})
-    if fields := _fields_of(hint):
-        inner = {name: _parameter(h)[1] for name, (h, _) in fields.items()}
-        needed = [name for name, (_, required) in fields.items() if required]
+    if (known := fields_of(hint)) is not None:
+        inner = {name: json_type(kind) for name, (kind, _) in known.items()}
+        needed = [name for name, (_, required) in known.items() if required]
         return {"type": "object", "properties": inner, "required": needed, "additionalProperties": False}
     if hint is Any:
         return {}
     if hint not in _PLAIN:
-        raise TypeError(f"{hint!r} has no JSON Schema: use plain types, lists, dicts, dataclasses or TypedDicts")
+        raise TypeError(f"{hint!r} has no JSON Schema: use plain types, lists, dicts, Enums, dataclasses or TypedDicts")
     return {"type": _PLAIN[hint]}
 
 
-def _fields_of(hint: Any) -> dict[str, tuple[Any, bool]]:
-    """Name -> (type, whether it must be there) of a TypedDict or a dataclass."""
+def fields_of(hint: Any) -> dict[str, tuple[Any, bool]] | None:
+    """Name -> (type, whether it must be there) of a TypedDict or a dataclass; None: it is neither."""
+    own: set[str] = set()  # what a dataclass does not take
     if hasattr(hint, "__required_keys__"):
         needed = hint.__required_keys__
     elif isinstance(hint, type) and is_dataclass(hint):
         needed = {f.name for f in fields(hint) if f.default is MISSING and f.default_factory is MISSING}
+        own = {f.name for f in fields(hint) if not f.init}
     else:
-        return {}
+        return None
     hints = get_type_hints(hint, include_extras=True)
+    hints = {name: kind for name, kind in hints.items() if name not in own and get_origin(kind) is not typing.ClassVar}
     # Where annotations are strings, Python does not look into them for `NotRequired`.
     optional = {name: get_args(kind)[0] for name, kind in hints.items() if get_origin(kind) is typing.NotRequired}
     return {name: (optional.get(name, kind), name in needed and name not in optional) for name, kind in hints.items()}

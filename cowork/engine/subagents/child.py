@@ -116,7 +116,7 @@ class Child:
             summary = await agent.run(Prompt(order.summary_prompt, source="system"), tools=False)
             outcome = replace(outcome, text=summary.text or outcome.text, cut=summary.cut)
         if schema is not None and outcome.reason in ("completed", "max_turns"):
-            structured, last = await parse_answer(agent, outcome, schema)
+            structured, last = await parse_answer(agent, outcome, schema, order.accept)
             if last.reason == "schema":
                 return self.result("error", last.text, "EXECUTION_ERROR", last.error["message"])
             if last.reason not in ("completed", "max_turns"):  # a repair could not be asked for
