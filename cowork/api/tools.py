@@ -1,5 +1,5 @@
 """Functions of a program as tools, its types (dataclasses, TypedDicts, pydantic models) as JSON Schemas, and values of
-them from JSON."""
+them from JSON and to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import json
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from enum import EnumMeta
+from enum import Enum, EnumMeta
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints, overload
 
 from cowork.api.result import TaskFailed, data_of
@@ -85,10 +85,32 @@ def _record(value: Any) -> ToolRecord:
     elif value is None:
         record = ok("Done.")
     else:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        record = ok(text, value=value)
+        value = plain(value)
+        record = ok(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), value=value)
     told = {} if record.error else {"summary": gist(record.text)}
     return dataclasses.replace(record, display=told | record.display)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON holds it: dataclasses and models as objects, an Enum's members as their values, sets as lists,
+    what has no text of its own as its attributes, anything else as its text."""
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, type):
+        return str(value)
+    if hasattr(value, "model_dump"):  # pydantic
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        keys = ((plain(key), key) for key in value)
+        return {str(key) if isinstance(name, list | dict) else name: plain(value[key]) for name, key in keys}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in (sorted(value, key=repr) if isinstance(value, set | frozenset) else value)]
+    textless = getattr(type(value), "__repr__", None) is object.__repr__
+    return plain(vars(value)) if textless and hasattr(value, "__dict__") else str(value)
 
 
 def schema_of(kind: Any) -> Json:

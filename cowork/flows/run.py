@@ -11,13 +11,14 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, field, is_dataclass, replace
+from dataclasses import field, replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cowork.api.session import Session
+from cowork.api.tools import plain
 from cowork.config import load, paths
 from cowork.config.run_options import RunOptions
 from cowork.core import signals
@@ -139,19 +140,6 @@ async def run_flow(
         journal.close()
         if dry and begins:
             shutil.rmtree(journal.folder)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON holds it: dataclasses and models as objects, sets as lists, anything else as its text."""
-
-    def convert(part: Any) -> Any:
-        if is_dataclass(part) and not isinstance(part, type):
-            return asdict(part)
-        if isinstance(part, set | frozenset):
-            return sorted(part, key=repr)
-        return vars(part) if hasattr(part, "__dict__") else str(part)
-
-    return json.loads(json.dumps(value, default=convert))
 
 
 def load_request(environ: Mapping[str, str], flow_id: str, on: str, jobs: int, given: Mapping[str, Any]) -> FlowRequest:

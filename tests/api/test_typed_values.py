@@ -1,12 +1,13 @@
-"""Types of a program: what a model may answer under them, what they refuse, and parameters of functions."""
+"""Types of a program: what a model may answer under them, what they refuse, and what functions give back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Optional, TypedDict
 
 import pydantic
@@ -149,7 +150,7 @@ async def test_a_dataclass_that_holds_itself_is_a_mistake_in_a_line(scripted: Op
 @cowork.tool(reads=True)
 def show(line: int | None, color: Color = Color.RED, point: Point | None = None, checked: Checked | None = None) -> Any:
     """Shows what it got."""
-    return [line, color.value, point and asdict(point) | {"color": point.color.value}]
+    return [line, color, point]
 
 
 async def test_a_required_parameter_may_be_null_and_an_enum(scripted: Options) -> None:
@@ -171,6 +172,26 @@ async def test_a_required_parameter_may_be_null_and_an_enum(scripted: Options) -
     assert show.schema["properties"]["line"] == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
     assert show.schema["properties"]["color"] == {"type": "string", "enum": ["red", "blue"], "default": "red"}
     assert show.schema["properties"]["point"]["type"] == "object"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (Point(1.0), {"x": 1.0, "color": "red", "number": 7}),
+        ([Color.BLUE], ["blue"]),
+        ({"b", "a"}, ["a", "b"]),
+        ({(1, 2): Path("a")}, {"(1, 2)": "a"}),
+        ({Color.RED: [Model(inner=Inner(a=1))]}, {"red": [{"inner": {"a": 1}}]}),
+        (SimpleNamespace(a={1}), "namespace(a={1})"),
+    ],
+)
+async def test_a_function_gives_json(scripted: Options, value: Any, told: Any) -> None:
+    give = cowork.tool(name="give", description="Gives.")(lambda: value)
+    async with cowork.Session(**scripted({"call": {"give": {}}}, "done", tools=[give])) as session:
+        ended = [e.record async for e in session.ask("go") if isinstance(e, ToolEnded)]
+    assert [(e["text"], e["data"]["value"]) for e in ended] == [
+        (told if isinstance(told, str) else json.dumps(told), told)
+    ]
 
 
 def test_a_parameter_without_a_schema_is_named_with_its_tool() -> None:
