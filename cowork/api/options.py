@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from cowork.app.project import Additions
 from cowork.config.run_options import RunOptions
@@ -19,6 +19,7 @@ from cowork.tools.base import Tool
 
 log = logging.getLogger("cowork.api")
 
+Given = TypeVar("Given", bound=Mapping[str, Any])
 HookFunction = Callable[[HookCall], HookVerdict | Awaitable[HookVerdict | None] | None]
 
 
@@ -60,18 +61,32 @@ class TaskOptions(TypedDict, total=False):
     check: str  # a command that must succeed in that worktree before it is merged
 
 
+class SessionTaskOptions(TaskOptions, total=False):
+    """The same of a task that a session sends out by itself."""
+
+    max_turns: int  # requests it may make; else what the agent's file or the settings say
+
+
 _SAME = ("model", "provider", "agent", "max_turns", "max_tokens", "timeout", "resume", "trust", "bare", "settings")
 _RENAMED = {"mode": "permission_mode", "budget": "max_cost", "system": "system_prompt_append"}
 
 
+def given_options(known: Callable[..., Given], options: Given) -> Given:
+    """Options without those that are None, which are not given."""
+    if unknown := sorted(set(options) - set(get_type_hints(known))):
+        raise UserError(f"There is no option {unknown[0]!r}.", "docs/api.md lists them.")
+    return known(**{name: value for name, value in options.items() if value is not None})
+
+
 def options_for(given: SessionOptions) -> tuple[RunOptions, Additions]:
     """The options and additions of the run behind a session."""
-    if unknown := sorted(set(given) - set(SessionOptions.__annotations__)):
-        raise UserError(f"There is no option {unknown[0]!r}.", "docs/api.md lists them.")
-    values = {name: value for name, value in given.items() if name in _SAME and value is not None}
-    values |= {new: given[old] for old, new in _RENAMED.items() if given.get(old) is not None}  # type: ignore[literal-required]
+    values = {name: value for name, value in given.items() if name in _SAME}
+    values |= {new: given[old] for old, new in _RENAMED.items() if old in given}  # type: ignore[literal-required]
     values |= {name: Path(given[name]) for name in ("cwd", "script") if given.get(name)}
     tools = given.get("tools", ())
+    if strange := [tool for tool in tools if not isinstance(tool, Tool | str)]:
+        hint = "Give names of tools, and functions with @cowork.tool above them."
+        raise UserError(f"tools: {strange[0]!r} is not a tool.", hint)
     own = [tool for tool in tools if isinstance(tool, Tool)]
     names = [tool for tool in tools if isinstance(tool, str)]
     allowed = [tool.name for tool in own if not tool.asks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
@@ -11,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, TypeVar, Unpack, overload
 
-from cowork.api.options import SessionOptions, TaskOptions, checked, options_for
+from cowork.api.options import SessionOptions, SessionTaskOptions, checked, given_options, options_for
 from cowork.api.result import Result, failure
 from cowork.api.tools import schema_of, task_value, value_as
 from cowork.app.build import build
@@ -25,6 +26,8 @@ from cowork.core.frozen import finish_all
 from cowork.core.ports import AgentDef, Ask, Emit, TaskOrder, ToolRecord, error_record
 from cowork.engine.loop import Outcome, Prompt
 
+log = logging.getLogger("cowork.api")
+
 T = TypeVar("T")
 Who = str | AgentDef
 WHOLE = 1 << 30  # bytes of a result: a program has room for all of it
@@ -35,6 +38,7 @@ class Session:
 
     def __init__(self, **options: Unpack[SessionOptions]) -> None:
         finish_all()
+        options = given_options(SessionOptions, options)
         self._options, self._added = options_for(options)
         self._environ = options.get("environ", os.environ)
         self._person = checked(options["ask"]) if "ask" in options else None
@@ -65,7 +69,14 @@ class Session:
         """Put the run together; `async with` does it."""
         if self._run is None:
             self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-            run = build(self._options, self._environ, ask=self._person, sinks=self.sinks, program=self._added)
+            run = build(
+                self._options,
+                self._environ,
+                ask=self._person,
+                sinks=self.sinks,
+                on_sink_failure=_note_failure,
+                program=self._added,
+            )
             try:
                 begin(run)
             except BaseException:
@@ -122,21 +133,21 @@ class Session:
         return PendingAnswer(self, lambda on_event: self._ask(said, wanted, schema, on_event))
 
     @overload
-    async def task(self, agent: Who, prompt: str, **options: Unpack[TaskOptions]) -> str: ...
+    async def task(self, agent: Who, prompt: str, **options: Unpack[SessionTaskOptions]) -> str: ...
     @overload
-    async def task(self, agent: Who, prompt: str, *, schema: type[T], **options: Unpack[TaskOptions]) -> T: ...
+    async def task(self, agent: Who, prompt: str, *, schema: type[T], **options: Unpack[SessionTaskOptions]) -> T: ...
     @overload
-    async def task(self, agent: Who, prompt: str, *, schema: Any, **options: Unpack[TaskOptions]) -> Any: ...
-    async def task(self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]) -> Any:
+    async def task(self, agent: Who, prompt: str, *, schema: Any, **options: Unpack[SessionTaskOptions]) -> Any: ...
+    async def task(self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[SessionTaskOptions]) -> Any:
         """Send out an agent; gives its result, a text or a value of the schema's type. Many may run at once."""
         record = await self.task_record(agent, prompt, schema=schema, **options)
         return task_value(schema, record)
 
     async def task_record(
-        self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]
+        self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[SessionTaskOptions]
     ) -> ToolRecord:
         """The whole record of a task: status, result, receipts; failures are records too."""
-        run = self.run
+        run, options = self.run, given_options(SessionTaskOptions, options)
         if isinstance(agent, AgentDef):
             if run.subagents.agents.get(agent.name) is not agent:
                 run.subagents.agents = run.subagents.agents.with_added([agent])
@@ -151,6 +162,7 @@ class Session:
             result_bytes=WHOLE,
             isolation=options.get("isolation", ""),
             check=options.get("check", ""),
+            max_turns=options.get("max_turns", 0),
         )
         try:
             return await run.subagents.spawn(run.agent.runner.context(), order)
@@ -245,6 +257,10 @@ def run(prompt: str, *, schema: Any = None, **options: Unpack[SessionOptions]) -
             if not ended.done() and (task := begun.result()):
                 task.get_loop().call_soon_threadsafe(task.cancel)
             raise
+
+
+def _note_failure(sink: Emit, error: Exception) -> None:
+    log.error("%r failed and hears of no more events", sink, exc_info=error)
 
 
 async def _in_time(run: Run, prompt: Prompt) -> Outcome:

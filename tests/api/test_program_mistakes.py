@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import cowork
+from cowork.api.options import SessionOptions
 from cowork.core.events import QuestionAnswered, ToolEnded
 
 Options = Callable[..., dict[str, Any]]
@@ -55,6 +56,40 @@ async def test_what_is_no_answer_refuses(scripted: Options, tmp_path: Path, said
         with pytest.raises(cowork.ActionDenied):
             await session.ask("go")
     assert not (tmp_path / "work" / "new.txt").exists()
+
+
+def plain(x: int) -> int:
+    return x
+
+
+@pytest.mark.parametrize("tools", [[plain], ["Read", 3]])
+def test_what_is_no_tool_is_a_mistake(tools: Any) -> None:
+    with pytest.raises(cowork.UserError, match="is not a tool") as caught:
+        cowork.Session(tools=tools)
+    assert "@cowork.tool" in str(caught.value.hint)
+
+
+async def test_tasks_have_no_other_options_than_those_they_name(scripted: Options) -> None:
+    look = {"call": {"LS": {}}}
+    async with cowork.Session(**scripted(children={"explore": [look, {"say": "so far"}]})) as session:
+        with pytest.raises(cowork.UserError, match="There is no option 'timeout'"):
+            await session.task("explore", "look", timeout=1)  # type: ignore[call-overload]
+        record = await session.task_record("explore", "look", max_turns=1)
+    assert record.data["metadata"]["max_turns_reached"] == "true"
+
+
+def test_an_option_that_is_none_is_not_given(scripted: Options) -> None:
+    names = [*SessionOptions.__annotations__]
+    given = dict.fromkeys(names) | scripted("hello")
+    assert cowork.run("go", **given).text == "hello"
+
+
+def test_a_listener_that_fails_is_logged_and_left_out(scripted: Options, logged: list[logging.LogRecord]) -> None:
+    def listen(event: Any) -> None:
+        raise ValueError("my bug")
+
+    assert cowork.run("go", **scripted("hello", on_event=listen)).text == "hello"
+    assert [str(record.exc_info[1]) for record in logged if record.exc_info] == ["my bug"]
 
 
 @pytest.mark.parametrize(
