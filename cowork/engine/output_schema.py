@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -58,7 +59,7 @@ async def parse_answer(agent: Agent, outcome: Outcome, schema: Json, accept: Acc
 def _read(text: str, schema: Json, accept: Accept) -> tuple[Any, list[str]]:
     """(value, problems)."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=_number, parse_constant=_number)
     except ValueError as error:
         return None, [f"it is not JSON ({error})"]
     if problems := validate(schema, value):
@@ -68,3 +69,11 @@ def _read(text: str, schema: Json, accept: Accept) -> tuple[Any, list[str]]:
     except ValueError as error:
         problems = [str(error)]
     return value, problems
+
+
+def _number(text: str) -> float:
+    """A number; NaN and infinite ones are Python's alone, and programs that read the answer refuse them."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a number of JSON")
+    return value

@@ -177,6 +177,7 @@ def test_limits_on_tokens_and_cost_are_exit_4(place: Any) -> None:
         (['{"n": 3}'], [], 0, "completed", {"n": 3}),
         (["three", '{"n": "x"}', '```json\n{"n": 4}\n```'], [], 0, "completed", {"n": 4}),
         (["no", "no", "no", '{"n": 5}'], [], 1, "schema", None),
+        (['{"n": 6, "x": NaN}', '{"n": 6, "x": 1e999}', '{"n": 6, "x": 0.5}'], [], 0, "completed", {"n": 6, "x": 0.5}),
         (["no", '{"n": 5}'], ["--max-turns", "1"], 4, "max_turns", None),
         (["no", '{"n": 5}'], ["--max-turns", "2"], 0, "completed", {"n": 5}),
         (["no", '{"n": 5}'], ["--max-tokens", "100"], 4, "budget", None),
