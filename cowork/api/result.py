@@ -76,10 +76,20 @@ class TaskFailed(CoworkError):
 
 
 def data_of(record: ToolRecord, *, structured: bool) -> Json:
-    """What a task gave; raises TaskFailed where that is not what was asked for."""
-    if record.status == "error" or (structured and "structured_output" not in record.data):
+    """What a task gave; raises TaskFailed where that is not what was asked for.
+
+    At its limit of turns an agent reports what it has, and that counts; no other end short of the whole does, such as
+    one on a denied call.
+    """
+    usable = record.status == "success" or (record.status == "partial" and at_turn_limit(record.data))
+    if not usable or (structured and "structured_output" not in record.data):
         raise TaskFailed(record)
     return record.data
+
+
+def at_turn_limit(data: Json) -> bool:
+    """Whether a task ended at its limit of turns, by the data of its record."""
+    return bool((data.get("metadata") or {}).get("max_turns_reached") == "true")
 
 
 _BY_REASON: dict[str, type[RunFailed]] = {

@@ -73,8 +73,8 @@ def show(flow_id: FlowId = "", as_json: bool = option(False, "--json", "One JSON
         if as_json:
             print(ascii_json(task))
             continue
-        state = {"started": "open"}.get(task["type"], task["type"])
-        text = task.get("message") or (task.get("data") or {}).get("result", "")
+        state, data = journal.state_of(task), task.get("data") or {}
+        text = task.get("message") or data.get("short_result" if state == "partial" else "result", "")
         cost = format.money(task.get("cost_usd"), "unknown") if state != "open" else ""
         row(f"{state:<7} {cost:>9}  {format.one_line(task['key'], 40):<40}  {format.one_line(text, 60)}")
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import itertools
 import json
-from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from cowork.api.options import TaskOptions
-from cowork.api.result import TaskFailed, data_of
+from cowork.api.result import TaskFailed, at_turn_limit, data_of
 from cowork.api.session import Session, Who
 from cowork.api.tools import schema_of, value_as
 from cowork.core.blocks import Json
+from cowork.core.errors import CoworkError
 from cowork.core.events import Notice
+from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
-from cowork.flows.journal import FlowJournal
+from cowork.flows.journal import FlowJournal, TaskKey, state_of
 from cowork.tools.base import Interrupted
 
 T = TypeVar("T")
@@ -65,7 +69,14 @@ class Flow:
     """Runs tasks of agents; `flow.task` can be awaited, gathered, looped over and put under an `if`."""
 
     def __init__(
-        self, session: Session, journal: FlowJournal, run_task: RunTask, *, jobs: int, dry: bool = False
+        self,
+        session: Session,
+        journal: FlowJournal,
+        run_task: RunTask,
+        *,
+        jobs: int,
+        max_turns: int = 0,
+        dry: bool = False,
     ) -> None:
         self.session = session
         self.journal = journal
@@ -74,7 +85,8 @@ class Flow:
         self._dry = dry
         self._run_task = run_task
         self._places = asyncio.Semaphore(jobs)
-        self._seen: Counter[tuple[str, str]] = Counter()
+        self._max_turns = max_turns  # of a task, where somebody said; one that ended with fewer may be run again
+        self._states: dict[TaskKey, str] = {}  # open, done, partial or failed, of the tasks asked for in this run
 
     @property
     def cost(self) -> float | None:
@@ -93,35 +105,58 @@ class Flow:
     async def task(self, agent: Who, prompt: str, *, schema: Any, **options: Unpack[FlowTaskOptions]) -> Any: ...
     async def task(self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[FlowTaskOptions]) -> Any:
         """The result of a task: a text, or a value of the schema's type. Raises TaskFailed."""
-        data = await self.record(agent, prompt, schema=schema, **options)
-        return data["result"] if schema is None else value_as(schema, data["structured_output"])
+        _, value = await self._result(agent, prompt, schema, options)
+        return value
 
     async def record(self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[FlowTaskOptions]) -> Json:
         """The same with its receipts: `result`, `structured_output`, `total_cost_usd`, `files_changed`, `worktree`…"""
-        wanted = None if schema is None else schema_of(schema)
-        task = FlowTask(agent, prompt, wanted, **options)
-        key, input = self._key(task), task.input
-        if done := self.journal.before.get((key, input)):
+        data, _ = await self._result(agent, prompt, schema, options)
+        return data
+
+    def count(self, state: str) -> int:
+        """How many tasks that this run asked for ended as `done`, `partial` or `failed`."""
+        return list(self._states.values()).count(state)
+
+    async def _result(self, agent: Who, prompt: str, schema: Any, options: FlowTaskOptions) -> tuple[Json, Any]:
+        """(data, value) of a task, from the journal or by running it."""
+        task = FlowTask(agent, prompt, None if schema is None else schema_of(schema), **options)
+        key = self._take_key(task)
+        try:
+            data, value = self._known(key, schema) or await self._run(task, key, schema)
+        except (Exception, asyncio.CancelledError):
+            self._states[key] = "failed"  # and its key is free for who tries again
+            raise
+        self._states[key] = state_of({"type": "done", "data": data})
+        return data, value
+
+    def _known(self, key: TaskKey, schema: Any) -> tuple[Json, Any] | None:
+        """The result that the journal has, unless its type refuses it now or it was cut short and may go further."""
+        done = self.journal.before.get(key)
+        if not done or (at_turn_limit(done["data"]) and self._max_turns >= int(done["data"]["metadata"]["turns_used"])):
+            return None
+        with contextlib.suppress(TaskFailed):
+            found = _value_of(ToolRecord("success", "", done["data"]), schema)
             self.reused += 1
-            data: Json = done["data"]
-            return data
+            return found
+        return None
+
+    async def _run(self, task: FlowTask, key: TaskKey, schema: Any) -> tuple[Json, Any]:
         if self._dry:
             self.open.append(task)
             raise PlanEnds
         async with self._places:
-            return await self._pay_for(task, key, input)
-
-    async def _pay_for(self, task: FlowTask, key: str, input: str) -> Json:
-        self.journal.add("started", key=key, input=input)
-        facts: Json = {"key": key, "input": input, "agent": task.agent_name}
-        try:
-            data = data_of(await self._run_task(task), structured=task.schema is not None)
-        except (Interrupted, TaskFailed) as stop:  # what it had used is spent
-            message = str(stop) if isinstance(stop, TaskFailed) else "interrupted"
-            self.journal.add("failed", **facts, cost_usd=stop.record.data.get("total_cost_usd", 0.0), message=message)
-            raise
-        self.journal.add("done", **facts, cost_usd=data.get("total_cost_usd", 0.0), data=data)
-        return data
+            name, input = key
+            self.journal.add("started", key=name, input=input)
+            facts: Json = {"key": name, "input": input, "agent": task.agent_name}
+            try:
+                data, value = _value_of(await self._run_task(task), schema)
+            except (Interrupted, TaskFailed) as stop:  # what it had used is spent
+                message = str(stop) if isinstance(stop, TaskFailed) else "interrupted"
+                cost = stop.record.data.get("total_cost_usd", 0.0)
+                self.journal.add("failed", **facts, cost_usd=cost, message=message)
+                raise
+            self.journal.add("done", **facts, cost_usd=data.get("total_cost_usd", 0.0), data=data)
+            return data, value
 
     async def map(
         self,
@@ -146,16 +181,30 @@ class Flow:
             raise wrong[0]
         return ends
 
-    def _key(self, task: FlowTask) -> str:
-        """What the task is called in the journal: its key, or who does what.
+    def _take_key(self, task: FlowTask) -> TaskKey:
+        """What the task is called in the journal: its key, or who does what; and its input.
 
         A second one with the same input gets a number; others of that name do not count, for the order in which tasks
-        are asked for may differ from run to run.
+        are asked for may differ from run to run. One that failed does not count either: a second try is the same task.
         """
-        name = task.key or f"{task.agent_name}:{task.input[:12]}"
-        self._seen[name, task.input] += 1
-        number = self._seen[name, task.input]
-        return name if number == 1 else f"{name}#{number}"
+        name, input = task.key or f"{task.agent_name}:{task.input[:12]}", task.input
+        names = (name if number == 1 else f"{name}#{number}" for number in itertools.count(1))
+        key = next((free, input) for free in names if self._states.get((free, input), "failed") == "failed")
+        self._states[key] = "open"
+        return key
+
+
+def _value_of(record: ToolRecord, schema: Any) -> tuple[Json, Any]:
+    """(data, value) of a task's record; a value that its type refuses is a failure."""
+    data = data_of(record, structured=schema is not None)
+    if schema is None:
+        return data, data["result"]
+    try:
+        return data, value_as(schema, data["structured_output"])
+    except (ValueError, TypeError, LookupError, AttributeError, AssertionError, CoworkError) as error:
+        message = f"Its result is refused by {getattr(schema, '__name__', schema)}: {one_line(str(error), 300)}"
+        wrong = {"code": "EXECUTION_ERROR", "message": message}
+        raise TaskFailed(replace(record, status="error", error=wrong)) from error
 
 
 def run_in(session: Session) -> RunTask:

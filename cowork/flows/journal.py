@@ -19,6 +19,7 @@ from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.writer import is_id, new_id
 
 FILE, LOCK = "journal.jsonl", "lock"
+TaskKey = tuple[str, str]  # what a task is called, and a hash of its input
 
 
 class FlowJournal:
@@ -33,7 +34,7 @@ class FlowJournal:
         records, whole = read(folder / FILE)
         self.before = {(r["key"], r["input"]): r for r in records if r.get("type") == "done"}  # of earlier runs
         self.begun = bool(records)
-        self.done = len(self.before)  # tasks; a task of this run has a key of its own
+        self._done = set(self.before)
         self.sessions = {r["id"] for r in records if r.get("type") == "session"}
         self.cost_usd = cost_of(records)  # of all tasks that ended; None when a price is not known
         self._fd = open_private(folder / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT)
@@ -46,9 +47,15 @@ class FlowJournal:
         while data:
             data = data[os.write(self._fd, data) :]
         self.cost_usd = add_cost(self.cost_usd, cost_of([record]))
-        self.done += type == "done"
+        if type == "done":
+            self._done.add((fields["key"], fields["input"]))
         if type != "started":
             getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has no fdatasync
+
+    @property
+    def done(self) -> int:
+        """How many tasks have a result."""
+        return len(self._done)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -120,10 +127,18 @@ def list_flows(environ: Mapping[str, str]) -> list[Json]:
 
 
 def tasks_of(environ: Mapping[str, str], flow_id: str) -> list[Json]:
-    """The tasks of a flow, each as its journal has it last."""
-    last: dict[tuple[str, str], Json] = {}
+    """The tasks of a flow, each as its journal has it last, with what all tries cost together."""
+    last: dict[TaskKey, Json] = {}
     for record in read(find(environ, flow_id) / FILE)[0]:
         if record["type"] in ("started", "done", "failed"):
             key = record["key"], record["input"]
-            last[key] = last.get(key, {}) | record
+            before = last.get(key, {}).get("cost_usd", 0.0)
+            last[key] = record | {"cost_usd": add_cost(before, record.get("cost_usd", 0.0))}
     return list(last.values())
+
+
+def state_of(task: Json) -> str:
+    """`open`, `done`, `partial` or `failed`, by the last record of a task."""
+    if task["type"] == "done" and task["data"].get("status") == "incomplete":
+        return "partial"
+    return {"started": "open"}.get(task["type"], str(task["type"]))

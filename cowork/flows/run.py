@@ -82,11 +82,13 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
     elif request.options.output == "text":
         if value is not None:
             print(value if isinstance(value, str) else json.dumps(value, indent=2))
-        facts = [plural(journal.done, "task"), f"{flow.reused} from before" if flow.reused else ""]
+        counts = {"from before": flow.reused, "partial": flow.count("partial"), "failed": flow.count("failed")}
+        facts = [plural(journal.done, "task"), *(f"{count} {what}" for what, count in counts.items() if count)]
         facts += [money(flow.cost), duration(display.seconds), f"flow {journal.id}"]
         print(" · ".join(filter(None, facts)), file=sys.stderr)
     else:
         known = {"id": journal.id, "result": value, "tasks": journal.done, "reused": flow.reused}
+        known |= {state: flow.count(state) for state in ("partial", "failed")}
         known |= {"cost_usd": journal.cost_usd, "duration_ms": round(display.seconds * 1000)}
         print(ascii_json({"type": "flow", **known}))
     return 0
@@ -127,7 +129,7 @@ async def run_flow(
             here = request.on == "here"
             jobs = None if here else JobRunner(session, options, await open_place(request.on, request.jobs))
             run_task, most = (jobs.run, jobs.size) if jobs else (run_in(session), request.jobs)
-            flow = Flow(session, journal, run_task, jobs=most, dry=dry)
+            flow = Flow(session, journal, run_task, jobs=most, max_turns=options.max_turns or 0, dry=dry)
             try:
                 value = await call(flow)
             finally:
@@ -237,7 +239,10 @@ def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
         if spent >= options.max_cost:
             raise UserError(f"The budget of ${options.max_cost:g} is spent.", "Raise it: --max-cost.", exit_code=4)
         options = replace(options, max_cost=options.max_cost - spent)
-    return replace(options, settings={"agent.subagent.max_concurrent": min(50, request.jobs), **options.settings})
+    settings: dict[str, object] = {"agent.subagent.max_concurrent": min(50, request.jobs)}
+    if options.max_turns:  # of each task, as where a task is a process
+        settings["agent.subagent.default_max_turns"] = min(100, options.max_turns)
+    return replace(options, settings=settings | dict(options.settings))
 
 
 class FlowDisplay:

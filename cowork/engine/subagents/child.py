@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
+from cowork.core.format import plural
 from cowork.core.ports import Answer, ToolRecord, ok
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent, Outcome, Prompt
@@ -129,7 +130,7 @@ class Child:
         if outcome.reason == "completed":
             reason = self._shortcoming(outcome)
         elif outcome.reason == "max_turns":
-            reason = f"It reached its limit of {self.agent.spec.max_turns} turns."
+            reason = f"It reached its limit of {plural(self.agent.spec.max_turns, 'turn')}."
         elif outcome.reason == "budget":
             return self.failure("QUOTA_EXCEEDED", f"Resource quota exceeded: {message}", text)
         elif code in ("empty", "refusal"):
@@ -151,7 +152,7 @@ class Child:
         if outcome.denied:
             return f"It ended right after a denied call: {', '.join(dict.fromkeys(outcome.denied))}."
         if tally.total() and tally.nothing_ran:
-            return f"None of its {tally.total()} tool calls ran."
+            return f"None of its {plural(tally.total(), 'tool call')} ran."
         return ""
 
     def failure(self, code: ToolErrorCode, reason: str, text: str = "") -> ChildResult:
@@ -200,7 +201,7 @@ class Child:
         if not results:
             return ""
         shown = str(results[-1].record.get("text", ""))[:2000]
-        return f"It made {len(results)} tool calls and gave no report. The last result was:\n{shown}"
+        return f"It made {plural(len(results), 'tool call')} and gave no report. The last result was:\n{shown}"
 
 
 def background_result(subagent_id: str, status: str, text: str) -> Prompt:
