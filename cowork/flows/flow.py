@@ -213,6 +213,11 @@ def run_in(session: Session) -> RunTask:
     async def run(task: FlowTask) -> ToolRecord:
         options = TaskOptions(model=task.model, isolation=task.isolation, check=task.check)
         options["description"] = task.description or task.key
-        return await session.task_record(task.agent, task.prompt, schema=task.schema, **options)
+        record = await session.task_record(task.agent, task.prompt, schema=task.schema, **options)
+        denied = any(tool["denied"] for tool in record.data.get("tool_summary", ()))
+        if denied and record.error is None and session.run.project.options.strict_denials:
+            wrong = {"code": "PERMISSION_DENIED", "message": "An action was denied."}
+            return replace(record, status="error", error=wrong)
+        return record
 
     return run

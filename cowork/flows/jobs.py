@@ -104,6 +104,7 @@ def _git(folder: Path, *words: str) -> str:
 def _flags(options: RunOptions) -> list[str]:
     """The words of a command line that stand for these options."""
     words: list[str] = []
+    options = with_whole_paths(options)
     for name, _, default, shown in options_of(chat=False):
         value = getattr(options, name)
         if name in _OWN or value == default:
@@ -112,8 +113,18 @@ def _flags(options: RunOptions) -> list[str]:
             words.append(shown.flags[0])
             continue
         for each in value if isinstance(value, tuple) else (value,):
-            words += [shown.flags[0], str(Path(each).absolute() if isinstance(each, Path) else each)]
+            words += [shown.flags[0], str(each)]
     return words
+
+
+def with_whole_paths(options: RunOptions) -> RunOptions:
+    """The same options, for a process in another folder."""
+    whole: dict[str, Any] = {name: Path(_whole(path)) for name, path in vars(options).items() if isinstance(path, Path)}
+    return replace(options, add_dirs=tuple(map(_whole, options.add_dirs)), **whole)
+
+
+def _whole(path: str | Path) -> str:
+    return os.path.abspath(os.path.expanduser(path))
 
 
 class LocalPlace:

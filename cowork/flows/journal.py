@@ -29,6 +29,9 @@ class FlowJournal:
         """Open the journal of a flow, by its id or the start of it; without one, of a new flow."""
         folder = find(environ, flow_id) if flow_id is not None else private_folder(flows_dir(environ)) / new_id()
         self.id = folder.name
+        if (pid := holder(folder / LOCK)) is not None:
+            who = f"process {pid}" if pid else "another process"
+            raise UserError(f"Flow {self.id} is running, in {who}.", "Go on with it when that has ended or is stopped.")
         self.folder = private_folder(folder)
         self._lock = Lock(folder / LOCK)
         records, whole = read(folder / FILE)

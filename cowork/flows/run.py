@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import os
@@ -20,7 +21,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from cowork.api.session import Session
 from cowork.api.tools import plain
 from cowork.config import load, paths
-from cowork.config.run_options import RunOptions
+from cowork.config.run_options import RunOptions, options_of
 from cowork.core import signals
 from cowork.core.blocks import CHARS_A_TOKEN, Usage, add_cost
 from cowork.core.errors import CoworkError, UserError
@@ -31,20 +32,21 @@ from cowork.core.hygiene import ascii_json
 from cowork.core.later import later
 from cowork.core.ports import Ask, Emit
 from cowork.flows.flow import Flow, PlanEnds, run_in
-from cowork.flows.jobs import JobRunner, open_place
+from cowork.flows.jobs import JobRunner, open_place, with_whole_paths
 from cowork.flows.journal import FILE, FlowJournal, find, known_flows, read
 from cowork.sessions.index import list_sessions
 
 with later(__name__):
     from cowork.frontends.drawing import TaskTree, drawable
+    from cowork.frontends.json_output import JsonOutput
     from cowork.frontends.prompt import LinePrompt, available
     from cowork.frontends.text import TextOutput
     from cowork.providers.prices import price
 
 Main = Callable[[Flow], Awaitable[Any]]  # of a flow file, with its arguments
 SHIPPED = Path(__file__).parent / "shipped"
-_KEPT = ("cwd", "model", "provider", "script", "permission_mode", "allow", "deny", "tools", "add_dirs", "trust",
-         "max_cost", "max_turns", "max_tokens", "config_file", "bare", "settings")  # fmt: skip
+_OF_ONE_RUN = ("output", "non_interactive", "quiet", "log_file", "cwd")  # cwd has a place of its own
+_KEPT = [entry for entry in options_of(chat=False) if entry[0] not in _OF_ONE_RUN]  # for who goes on with the flow
 
 
 @frozen
@@ -63,9 +65,13 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
     """Run a flow or go on with one; gives the exit code."""
     call = load_call(request)
     journal = FlowJournal(request.environ, resume)
-    display, how = FlowDisplay(quiet=request.options.quiet or dry), f"Go on with: cowork flow resume {journal.id}"
+    options, how = request.options, f"Go on with: cowork flow resume {journal.id}"
+    display = FlowDisplay(quiet=options.quiet or dry, stream=options.output == "stream-json" and not dry)
+    ask = None if options.non_interactive else display.ask
     try:
-        value, flow = signals.run(run_flow(request, journal, call, ask=display.ask, sinks=[display], dry=dry))
+        value, flow = signals.run(run_flow(request, journal, call, ask=ask, sinks=[display], dry=dry))
+    except FlowTimedOut as late:
+        raise UserError(str(late), how, exit_code=124) from late
     except signals.Stopped as stop:
         print(f"The flow was {stop.reason}. {how}", file=sys.stderr)
         return stop.exit_code
@@ -79,7 +85,7 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
         display.close()
     if dry:
         _print_plan(flow, request, ended=value is not None)
-    elif request.options.output == "text":
+    elif options.output == "text":
         if value is not None:
             print(value if isinstance(value, str) else json.dumps(value, indent=2))
         counts = {"from before": flow.reused, "partial": flow.count("partial"), "failed": flow.count("failed")}
@@ -116,10 +122,11 @@ async def run_flow(
     request: FlowRequest, journal: FlowJournal, call: Main, *, ask: Ask | None, sinks: Sequence[Emit], dry: bool = False
 ) -> tuple[Any, Flow]:
     """Run a flow, or go on with one whose journal has a beginning. Raises what its `main` raises."""
-    begins, options, default = not journal.begun, request.options, RunOptions()
+    begins, options = not journal.begun, with_whole_paths(request.options)
+    request = replace(request, options=options)
     if begins:
         file = flow_file(request.file)
-        kept = {name: value for name in _KEPT if (value := getattr(options, name)) != getattr(default, name)}
+        kept = {name: value for name, _, default, _ in _KEPT if (value := getattr(options, name)) != default}
         journal.add("flow", file=request.file if file.parent == SHIPPED else str(file), args=list(request.args),
                     options=kept, on=request.on, jobs=request.jobs, cwd=str(options.cwd or paths.here()))  # fmt: skip
     try:
@@ -130,8 +137,14 @@ async def run_flow(
             jobs = None if here else JobRunner(session, options, await open_place(request.on, request.jobs))
             run_task, most = (jobs.run, jobs.size) if jobs else (run_in(session), request.jobs)
             flow = Flow(session, journal, run_task, jobs=most, max_turns=options.max_turns or 0, dry=dry)
+            limit = asyncio.timeout(session.run.config.limits.timeout or None)
             try:
-                value = await call(flow)
+                async with limit:
+                    value = await call(flow)
+            except BaseException as stop:
+                if limit.expired():  # whatever the flow's own code made of that
+                    raise FlowTimedOut(f"The flow timed out after {session.run.config.limits.timeout:g} s.") from stop
+                raise
             finally:
                 if jobs:
                     await jobs.aclose()
@@ -144,16 +157,23 @@ async def run_flow(
             shutil.rmtree(journal.folder)
 
 
+class FlowTimedOut(CoworkError):
+    """The time of a flow is up."""
+
+
 def load_request(environ: Mapping[str, str], flow_id: str, on: str, jobs: int, given: Mapping[str, Any]) -> FlowRequest:
     """What to run to go on with a flow."""
     folder = find(environ, flow_id)
     head = next(iter(read(folder / FILE)[0]), {})
     if head.get("type") != "flow":
         raise UserError(f"Flow {folder.name} was killed before it began.", "Start it again: `cowork flow run`.")
-    kept: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in head["options"].items()}
-    kept |= {name: Path(kept[name]) for name in ("script", "config_file") if name in kept}
-    options = RunOptions(**kept | {"cwd": Path(head["cwd"])} | dict(given))
-    return FlowRequest(head["file"], head["args"], options, on or head["on"], jobs or head["jobs"], environ)
+    kept = {**head["options"], "cwd": head["cwd"]}
+    kept |= {name: Path(kept[name]) for name, kind, *_ in options_of(chat=False) if name in kept and "Path" in kind}
+    kept |= given
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+    return FlowRequest(
+        head["file"], head["args"], RunOptions(**values), on or head["on"], jobs or head["jobs"], environ
+    )
 
 
 def flow_file(file: str) -> Path:
@@ -246,13 +266,15 @@ def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
 
 
 class FlowDisplay:
-    """What a person sees while tasks run: a live tree on a terminal, else a line a task; all on stderr."""
+    """What a person sees while tasks run: a live tree on a terminal, else a line a task; all on stderr. With `stream`,
+    every event goes to stdout as well."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, stream: bool = False) -> None:
         self._started = time.monotonic()
         self._running = self._ended = 0
         self._cost: float | None = 0.0
         self._sink: Emit = lambda event: None
+        self._stream = JsonOutput(sys.stdout, stream=True) if stream else None
         self.ask: Ask | None = None
         self.close: Callable[[], None] = lambda: None
         if not quiet and drawable(sys.stderr):
@@ -271,6 +293,8 @@ class FlowDisplay:
                 self._cost = add_cost(self._cost, (event.record.get("data") or {}).get("total_cost_usd"))
         if not isinstance(event, RunEnded):
             self._sink(event)
+            if self._stream:
+                self._stream(event)
 
     @property
     def seconds(self) -> float:
