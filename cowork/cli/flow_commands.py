@@ -24,7 +24,7 @@ flow = CommandGroup(
     """Many agents in plain Python: run, resume, list, show.
 
 Examples:
-  cowork flow run review                     findings in the diff against main, each checked by a second agent
+  cowork flow run review                     faults in what differs from HEAD, each checked by a second agent
   cowork flow run migrate 'src/*.py' prompt='use pathlib' check='pytest -q'
   cowork flow run answer 'why is it slow?'   three agents, one judge
   cowork flow run mine.py 5 name=x           your own: async def main(flow, count: int, name: str)

@@ -258,11 +258,15 @@ class JobRunner:
             what = "isolation" if task.isolation else "an AgentDef"
             raise UserError(f"A task with {what} runs only here.", "Leave --on out, or use an agent file.")
         self._number += 1
-        child = RemoteChild(self._session, task, f"{task.agent}-{self._number}", self._stop_all)
-        ledger = self._session.run.ledger
+        run, model = self._session.run, task.model or self._options.model
+        ledger = run.ledger
         limit = ledger.limits.cost_usd
         left = max(0.000001, limit - (ledger.spent.cost_usd or 0.0)) if limit else None
-        options = replace(self._options, model=task.model or self._options.model, agent=task.agent, max_cost=left)
+        options = replace(self._options, model=model, agent=task.agent, max_cost=left)
+        role = run.subagents.agents.get(task.agent)
+        tier = model or (role.model if role and role.model != "inherit" else "main")
+        shown = "main" if tier == "light" and not run.config.has_light else tier
+        child = RemoteChild(self._session, task, shown, f"{task.agent}-{self._number}", self._stop_all)
         job = job_of(child.id, task.prompt, options, task.schema)
         try:
             ledger.check()
@@ -291,14 +295,13 @@ class JobRunner:
 class RemoteChild:
     """A task that runs elsewhere, as the flow's session knows it."""
 
-    def __init__(self, session: Session, task: FlowTask, id: str, stop_all: Callable[[], None]) -> None:
+    def __init__(self, session: Session, task: FlowTask, model: str, id: str, stop_all: Callable[[], None]) -> None:
         self.id, self.over, self._stop_all = id, "", stop_all
         self._run, self._sinks = session.run, session.sinks
         self._path = f"main/{id}"
         self._usage, self._cost, self._turns = Usage(), 0.0, 0
         description = task.description or task.key or task.prompt[:60]
-        kind, model = task.agent_name, task.model or "main"
-        self._start = AgentStarted(id, "main", "", description, task.prompt, kind, model)
+        self._start = AgentStarted(id, "main", "", description, task.prompt, task.agent_name, model)
         self._run.emitter.publish(self._start, self._path)
 
     def hear(self, raw: Json) -> None:

@@ -77,6 +77,17 @@ def test_a_flow_goes_on_with_all_its_options_from_any_folder(place: FlowPlace) -
     assert again == first
 
 
+def test_a_task_elsewhere_is_shown_with_the_model_it_runs_on(place: FlowPlace) -> None:
+    models = {name: place.folder / f"{name}.json" for name in ("main", "light")}
+    for name, script in models.items():
+        script.write_text(json.dumps({"model": f"{name}-1", "main": [{"say": f"from {name}"}]}))
+    lines = [f'[models.{name}]\nprovider = "scripted"\nscript = "{script}"' for name, script in models.items()]
+    (place.folder / "mine.toml").write_text("\n".join(lines))
+    done = place.cowork("flow", "run", place.flow(LOOK), "--on", "local:1", "--config", "../mine.toml")
+    assert done.stdout == "from light\n", done.stderr
+    assert "started · light" in done.stderr
+
+
 def test_strict_denials_fail_the_task(place: FlowPlace) -> None:
     write = {"call": {"Write": {"file_path": "x", "content": "x"}}}
     place.script({"general-purpose": [write, {"call": {"LS": {}}}, {"say": "well"}]})

@@ -277,16 +277,18 @@ def test_review_keeps_the_findings_that_hold(place: FlowPlace) -> None:
     place.repository(a_py="x = 1\n", b_py="y = 1\n")
     (place.work / "a.py").write_text("x = 1 / 0\n")
     (place.work / "b.py").write_text("y = 2\n")
+    (place.work / "new.py").write_text("z = 3\n")
     found = [{"file": "a.py", "line": 1, "title": t, "why": "it divides"} for t in ("crash", "taste")]
     scenes = [
         {"match": "crash. it divides", "turns": [{"say": json.dumps({"holds": True, "reason": "yes"})}]},
         {"match": "taste. it divides", "turns": [{"say": json.dumps({"holds": False, "reason": "no"})}]},
         {"match": "x = 1 / 0", "turns": [{"say": json.dumps({"findings": found})}]},
         {"match": "y = 2", "turns": [{"say": json.dumps({"findings": []})}]},
+        {"match": "+z = 3", "turns": [{"say": json.dumps({"findings": []})}]},
     ]
     place.script({"explore": scenes})
     end = result_of(place.run("review"))
-    assert end["result"] == "1 findings in 2 files:\n- a.py:1 crash: it divides"
+    assert end["result"] == "1 finding in 3 files:\n- a.py:1 crash: it divides"
 
 
 def test_migrate_merges_where_the_check_succeeds(place: FlowPlace) -> None:

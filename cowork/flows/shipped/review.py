@@ -6,7 +6,8 @@ import asyncio
 import os
 from dataclasses import dataclass
 
-from cowork.core.git import git_output
+from cowork.core.format import plural
+from cowork.core.git import git_output, run_git
 from cowork.flows.flow import Flow
 
 
@@ -34,18 +35,25 @@ class Verdict:
 
 
 async def main(flow: Flow, base: str = "HEAD", agent: str = "explore") -> str:
-    names = (await _git(flow, "diff", "--name-only", "-z", base)).split("\0")
-    files = [name for name in names if name]
-    if not files:
+    changed = await _git(flow, "diff", "--relative", "--name-only", "-z", base)
+    new = await _git(flow, "ls-files", "--others", "--exclude-standard", "-z")
+    diffs = {file: await _git(flow, "diff", "--relative", base, "--", file) for file in _names(changed)}
+    diffs |= {file: await _git(flow, "diff", "--no-index", "--", os.devnull, file) for file in _names(new)}
+    diffs = {file: diff for file, diff in diffs.items() if diff}  # a repository within this one has none
+    if not diffs:
         return f"Nothing differs from {base}."
-    found = await asyncio.gather(*(_review(flow, file, base, agent) for file in files))
+    found = await asyncio.gather(*(_review(flow, file, diff, agent) for file, diff in diffs.items()))
     held = [finding for findings in found for finding in findings]
     lines = [f"- {f.file}:{f.line} {f.title}: {f.why}" for f in held]
-    return "\n".join([f"{len(held)} findings in {len(files)} files:", *lines]) if held else "No findings."
+    head = f"{plural(len(held), 'finding')} in {plural(len(diffs), 'file')}:"
+    return "\n".join([head, *lines]) if held else "No findings."
 
 
-async def _review(flow: Flow, file: str, base: str, agent: str) -> list[Finding]:
-    diff = await _git(flow, "diff", base, "--", file)
+def _names(listed: str) -> list[str]:
+    return [name for name in listed.split("\0") if name]
+
+
+async def _review(flow: Flow, file: str, diff: str, agent: str) -> list[Finding]:
     prompt = (
         "Find real faults in this change: wrong results, crashes, lost data, security. No matters of taste. "
         f"Read around it before you judge. No findings is a good answer.\n\n```diff\n{diff}\n```"
@@ -66,4 +74,7 @@ async def _refute(flow: Flow, finding: Finding, diff: str, agent: str) -> Verdic
 
 
 async def _git(flow: Flow, *words: str) -> str:
+    if "--no-index" in words:  # which says by its exit code that files differ
+        done = await asyncio.to_thread(run_git, flow.session.run.root, *words, environ=os.environ)
+        return done.stdout.decode("utf-8", "surrogateescape")
     return await asyncio.to_thread(git_output, flow.session.run.root, *words, environ=os.environ)
