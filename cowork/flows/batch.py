@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cowork.config.run_options import RunOptions
-from cowork.core.blocks import Json, add_cost
+from cowork.core.blocks import Json
 from cowork.core.errors import UserError, os_error_as
-from cowork.core.format import duration, money, one_line
+from cowork.core.format import duration, money, money_sum, one_line
 from cowork.core.hygiene import ascii_json
 from cowork.core.workspace import parse_json, read_whole
 from cowork.flows.jobs import Place, job_of, open_place
@@ -46,7 +46,8 @@ class Batch:
         of_shard = "" if self.count == 1 else f"-{self.index}-of-{self.count}"
         self.results = self.out / f"results{of_shard}.jsonl"
         self.predictions = self.out / f"predictions{of_shard}.jsonl"
-        self.cost_usd: float | None = 0.0
+        self.cost_usd = 0.0  # of what has a known price
+        self.unpriced = False  # some of it has none
         self.failed = self.done = 0
         self.over = False
         self.started = time.monotonic()
@@ -77,7 +78,7 @@ class Batch:
             self.out.mkdir(parents=True, exist_ok=True)
         earlier = self._read_results()
         tasks = [t for t in tasks if earlier.get(t["id"], {}).get("status") != "success"]
-        if limit and (self.cost_usd or 0) >= limit:
+        if limit and self.cost_usd >= limit:
             raise UserError("The budget is spent.", "Raise it: --max-cost.", exit_code=4)
         self._say(f"{len(tasks)} tasks to run, {len(earlier)} results from before")
         place = await open_place(self.on, self.jobs)
@@ -93,7 +94,7 @@ class Batch:
 
     async def _run_task(self, place: Place, task: Json, total: int) -> None:
         options = self.options
-        left = None if not options.max_cost else max(0.000001, options.max_cost - (self.cost_usd or 0.0))
+        left = None if not options.max_cost else max(0.000001, options.max_cost - self.cost_usd)
         own = replace(options, agent=task.get("agent", options.agent) or "", max_cost=left)
         job = job_of(task["id"], task["prompt"], own, task.get("schema"), repo=task["repo"], ref=task["ref"])
         spent: list[float] = []
@@ -104,7 +105,10 @@ class Batch:
                 stopped = {"terminal_reason": "interrupted", "total_cost_usd": sum(spent)}
                 self._append({"id": task["id"], "status": "error", **stopped})
             raise
-        self.cost_usd = add_cost(add_cost(self.cost_usd, -sum(spent)), result.get("total_cost_usd") or 0.0)
+        if (cost := result.get("total_cost_usd", sum(spent))) is None:
+            self.unpriced = True
+        else:
+            self.cost_usd = round(self.cost_usd - sum(spent) + cost, 9)
         self.done += 1
         self.failed += result.get("status") != "success"
         self._append({"id": task["id"], **{name: result[name] for name in _KEPT if name in result}})
@@ -120,7 +124,8 @@ class Batch:
         if self.results.exists():
             os.truncate(self.results, whole)  # half a line of a process that was killed
         lines = [line for line in found if "id" in line]
-        self.cost_usd = sum(line.get("total_cost_usd") or 0.0 for line in lines)
+        costs = [line.get("total_cost_usd", 0.0) for line in lines]
+        self.cost_usd, self.unpriced = sum(filter(None, costs)), None in costs
         return {line["id"]: line for line in lines}
 
     def _hear(self, event: Json, spent: list[float]) -> None:
@@ -128,9 +133,9 @@ class Batch:
         if event.get("type") != "reply.added":
             return
         spent.append(event.get("cost_usd") or 0.0)
-        self.cost_usd = add_cost(self.cost_usd, spent[-1])
+        self.cost_usd = round(self.cost_usd + spent[-1], 9)
         limit = self.options.max_cost
-        if limit and (self.cost_usd or 0.0) >= limit and not self.over:
+        if limit and self.cost_usd >= limit and not self.over:
             self.over = True
             self._say(f"Stopped at the budget of {money(limit)}.")
             for task in self.work:
@@ -139,8 +144,10 @@ class Batch:
     def _report(self, task: Json, result: Json, total: int) -> None:
         seconds = time.monotonic() - self.started
         left = seconds / self.done * (total - self.done)
+        total_usd = None if self.unpriced else self.cost_usd
+        cost = money_sum(total_usd, self.cost_usd) if self.cost_usd else money(total_usd)
         facts = [f"{self.done}/{total}", f"{self.failed} failed" if self.failed else "",
-                 f"{self.done / seconds * 60:.1f} a minute", money(self.cost_usd),
+                 f"{self.done / seconds * 60:.1f} a minute", cost,
                  f"{duration(left)} left" if self.done < total else duration(seconds)]  # fmt: skip
         message = str((result.get("error") or {}).get("message") or result.get("terminal_reason", ""))
         state = "done" if result.get("status") == "success" else f"failed: {one_line(message, 120)}"

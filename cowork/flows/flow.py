@@ -15,7 +15,7 @@ from cowork.api.options import TaskOptions
 from cowork.api.result import TaskFailed, at_turn_limit, data_of
 from cowork.api.session import Session, Who
 from cowork.api.tools import schema_of, value_as
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, add_cost, cost_since
 from cowork.core.errors import CoworkError
 from cowork.core.events import Notice
 from cowork.core.format import one_line
@@ -84,14 +84,20 @@ class Flow:
         self.open: list[FlowTask] = []  # those that a dry run found, and would run now
         self._dry = dry
         self._run_task = run_task
+        self._spent_before = journal.cost_usd
         self._places = asyncio.Semaphore(jobs)
         self._max_turns = max_turns  # of a task, where somebody said; one that ended with fewer may be run again
         self._states: dict[TaskKey, str] = {}  # open, done, partial or failed, of the tasks asked for in this run
 
     @property
     def cost(self) -> float | None:
-        """USD of this flow so far, earlier parts of it counted in."""
-        return self.journal.cost_usd
+        """USD of this flow so far, earlier parts of it and prompts outside tasks counted in."""
+        return add_cost(self._spent_before, self.session.cost)
+
+    def book_rest(self) -> None:
+        """Write down what was spent outside tasks."""
+        if (cost := self.cost) != self.journal.cost_usd:
+            self.journal.add("spent", cost_usd=cost_since(cost, self.journal.cost_usd))
 
     def log(self, text: str) -> None:
         """Tell the person something."""

@@ -39,7 +39,7 @@ class FlowJournal:
         self.begun = bool(records)
         self._done = set(self.before)
         self.sessions = {r["id"] for r in records if r.get("type") == "session"}
-        self.cost_usd = cost_of(records)  # of all tasks that ended; None when a price is not known
+        self.cost_usd = cost_of(records)  # of all that ended; None when a price is not known
         self._fd = open_private(folder / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         os.ftruncate(self._fd, whole)  # half a line of a process that was killed
 
@@ -104,10 +104,10 @@ def read(path: Path) -> tuple[list[Json], int]:
 
 
 def cost_of(records: list[Json]) -> float | None:
-    """USD of all tasks that ended; None when a price is not known."""
+    """USD of all tasks that ended and of what was spent beside them; None when a price is not known."""
     total: float | None = 0.0
     for record in records:
-        if record.get("type") in ("done", "failed"):
+        if record.get("type") in ("done", "failed", "spent"):
             total = add_cost(total, record.get("cost_usd"))
     return total
 

@@ -25,7 +25,7 @@ from cowork.config.run_options import RunOptions, options_of
 from cowork.core import signals
 from cowork.core.blocks import CHARS_A_TOKEN, Usage, add_cost
 from cowork.core.errors import CoworkError, UserError
-from cowork.core.events import AgentEnded, AgentStarted, Event, RunEnded
+from cowork.core.events import AgentEnded, AgentStarted, Event, ReplyAdded, RunEnded
 from cowork.core.format import duration, money, one_line, plural
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import ascii_json
@@ -90,7 +90,7 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
             print(value if isinstance(value, str) else json.dumps(value, indent=2))
         counts = {"from before": flow.reused, "partial": flow.count("partial"), "failed": flow.count("failed")}
         facts = [plural(journal.done, "task"), *(f"{count} {what}" for what, count in counts.items() if count)]
-        facts += [money(flow.cost), duration(display.seconds), f"flow {journal.id}"]
+        facts += [money(journal.cost_usd), duration(display.seconds), f"flow {journal.id}"]
         print(" · ".join(filter(None, facts)), file=sys.stderr)
     else:
         known = {"id": journal.id, "result": value, "tasks": journal.done, "reused": flow.reused}
@@ -148,6 +148,8 @@ async def run_flow(
             finally:
                 if jobs:
                     await jobs.aclose()
+                if not dry:
+                    flow.book_rest()
             if not dry:
                 journal.add("end", value=value)
             return value, flow
@@ -286,6 +288,8 @@ class FlowDisplay:
 
     def __call__(self, event: Event) -> None:
         match event:
+            case ReplyAdded(agent="main", cost_usd=cost):  # of a prompt outside tasks
+                self._cost = add_cost(self._cost, cost)
             case AgentStarted():
                 self._running += 1
             case AgentEnded():

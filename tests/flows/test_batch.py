@@ -197,3 +197,13 @@ async def test_a_cluster_does_what_this_machine_does_and_survives_a_lost_worker(
     local = await here.run(jobs[0], lambda event: None)
     same = ("status", "result", "num_turns", "usage", "total_cost_usd", "terminal_reason", "tasks", "denials")
     assert [{k: end[k] for k in same} for end in ends] == [{k: local[k] for k in same}] * 2
+
+
+def test_what_has_no_known_price_is_not_shown_as_free(place: FlowPlace) -> None:
+    place.script({}, main=[{"say": "yes"}], price=None, model="nobody-knows")
+    done = batch(place, {"id": "a", "prompt": "x"})
+    assert lines(place.folder / "out" / "results.jsonl")[0]["total_cost_usd"] is None
+    assert " · $? · " in done.stderr
+    assert "$0.00" not in done.stderr
+    place.script({}, main=[{"say": "yes", "usage": {"input_tokens": 300_000}}])
+    assert " · $0.30+ · " in batch(place, {"id": "a", "prompt": "x"}, {"id": "b", "prompt": "y"}).stderr

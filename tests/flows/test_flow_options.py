@@ -111,3 +111,17 @@ def test_a_flow_that_runs_cannot_be_resumed_and_says_so(place: FlowPlace) -> Non
     assert refused.returncode == 2
     assert f"Flow {flow['id']} is running, in process {process.pid}." in refused.stderr
     assert "fork" not in refused.stderr
+
+
+def test_what_a_flow_asks_outside_tasks_counts_for_its_cost(place: FlowPlace) -> None:
+    paid = {"usage": {"input_tokens": 100_000, "output_tokens": 0}}
+    place.script({"explore": [{"say": "looked", **paid}]}, main=[{"say": "hello", **paid}])
+    asks = LOOK.replace("return await", "await").replace("(flow):\n", "(flow):\n    await flow.session.ask('hi')\n")
+    file = place.flow(asks + "    return flow.cost\n")
+    end = result_of(place.run(file))
+    assert (end["result"], end["cost_usd"]) == (0.2, 0.2)
+    again = result_of(place.cowork("flow", "resume", "--output", "json"))  # the task is known, the prompt is not
+    assert (again["result"], again["cost_usd"], again["reused"]) == (0.3, 0.3, 1)
+    (listed,) = json.loads(place.cowork("flow", "list", "--json").stdout)
+    assert (listed["cost_usd"], listed["state"]) == (0.3, "done")
+    assert "budget of $0.3 is spent" in place.cowork("flow", "resume", "--max-cost", "0.3").stderr
