@@ -19,6 +19,8 @@ from cowork.core.hygiene import conceal, redact, secrets_of, visible
 from cowork.core.signals import Stopped, release
 from cowork.private_files import write_private
 
+_REASONS = {3: "auth", 4: "budget", 124: "timeout", 130: "interrupted", 143: "terminated"}  # by exit code
+
 
 def run() -> None:
     """The installed command."""
@@ -39,8 +41,7 @@ def main(argv: Sequence[str]) -> int:
             return _flush(typer_app.run(argv))
         except UserError as error:
             complain(error.message, error.hint)
-            reason = "auth" if error.exit_code == 3 else "usage"
-            _tell_programs(argv, reason, error.message)
+            _tell_programs(argv, _REASONS.get(error.exit_code, "usage"), error.message)
             return error.exit_code
     except BrokenPipeError:
         forget_stdout()

@@ -175,7 +175,7 @@ def _task(raw: Any, number: int, repo: str) -> Json:
         raise TypeError("it has no prompt" if isinstance(raw, dict) else "it is not an object")
     task = {
         **raw,
-        "id": str(raw.get("id") or raw.get("instance_id") or number),
+        "id": str(next(id for id in (raw.get("id"), raw.get("instance_id"), number) if id not in (None, ""))),
         "prompt": raw.get("prompt") or raw["problem_statement"],
         "ref": raw.get("ref") or raw.get("base_commit") or "",
         "repo": raw.get("repo") or "",

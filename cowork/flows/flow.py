@@ -12,13 +12,11 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from cowork.api.options import TaskOptions
-from cowork.api.result import TaskFailed, at_turn_limit, data_of
+from cowork.api.result import TaskFailed, at_turn_limit
 from cowork.api.session import Session, Who
-from cowork.api.tools import schema_of, value_as
+from cowork.api.tools import schema_of, task_value
 from cowork.core.blocks import Json, add_cost, cost_since
-from cowork.core.errors import CoworkError
 from cowork.core.events import Notice
-from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
 from cowork.flows.journal import FlowJournal, TaskKey, state_of
@@ -141,9 +139,9 @@ class Flow:
         if not done or (at_turn_limit(done["data"]) and self._max_turns >= int(done["data"]["metadata"]["turns_used"])):
             return None
         with contextlib.suppress(TaskFailed):
-            found = _value_of(ToolRecord("success", "", done["data"]), schema)
+            value = task_value(schema, ToolRecord("success", "", done["data"]))
             self.reused += 1
-            return found
+            return done["data"], value
         return None
 
     async def _run(self, task: FlowTask, key: TaskKey, schema: Any) -> tuple[Json, Any]:
@@ -155,7 +153,8 @@ class Flow:
             self.journal.add("started", key=name, input=input)
             facts: Json = {"key": name, "input": input, "agent": task.agent_name}
             try:
-                data, value = _value_of(await self._run_task(task), schema)
+                record = await self._run_task(task)
+                data, value = record.data, task_value(schema, record)
             except (Interrupted, TaskFailed) as stop:  # what it had used is spent
                 message = str(stop) if isinstance(stop, TaskFailed) else "interrupted"
                 cost = stop.record.data.get("total_cost_usd", 0.0)
@@ -198,19 +197,6 @@ class Flow:
         key = next((free, input) for free in names if self._states.get((free, input), "failed") == "failed")
         self._states[key] = "open"
         return key
-
-
-def _value_of(record: ToolRecord, schema: Any) -> tuple[Json, Any]:
-    """(data, value) of a task's record; a value that its type refuses is a failure."""
-    data = data_of(record, structured=schema is not None)
-    if schema is None:
-        return data, data["result"]
-    try:
-        return data, value_as(schema, data["structured_output"])
-    except (ValueError, TypeError, LookupError, AttributeError, AssertionError, CoworkError) as error:
-        message = f"Its result is refused by {getattr(schema, '__name__', schema)}: {one_line(str(error), 300)}"
-        wrong = {"code": "EXECUTION_ERROR", "message": message}
-        raise TaskFailed(replace(record, status="error", error=wrong)) from error
 
 
 def run_in(session: Session) -> RunTask:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from cowork.api.result import TaskFailed
 from cowork.api.session import Session
 from cowork.api.tools import plain
 from cowork.config import load, paths
@@ -73,12 +74,12 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
     except FlowTimedOut as late:
         raise UserError(str(late), how, exit_code=124) from late
     except signals.Stopped as stop:
-        print(f"The flow was {stop.reason}. {how}", file=sys.stderr)
-        return stop.exit_code
+        raise UserError(f"The flow was {stop.reason}.", how, exit_code=stop.exit_code) from stop
     except UserError:
         raise
     except CoworkError as failure:
-        raise UserError(f"The flow stopped: {failure}", how, exit_code=1) from failure
+        at_limit = isinstance(failure, TaskFailed) and (failure.record.error or {}).get("code") == "QUOTA_EXCEEDED"
+        raise UserError(f"The flow stopped: {failure}", how, exit_code=4 if at_limit else 1) from failure
     except Exception as error:  # in the flow's own code
         raise UserError(where_in(flow_file(request.file), error), how, exit_code=1) from error
     finally:

@@ -71,6 +71,12 @@ def test_each_task_has_a_checkout_and_its_patch_is_a_prediction(place: FlowPlace
     assert (place.work / "a.py").read_text() == "newer\n"
 
 
+def test_an_id_may_be_zero(place: FlowPlace) -> None:
+    (place.folder / "tasks.jsonl").write_text('{"id": 0, "prompt": "x"}\n{"id": 1, "prompt": "x"}\n{"prompt": "x"}\n')
+    tasks = Batch(place.folder / "tasks.jsonl", place.folder, RunOptions()).load_tasks()
+    assert [task["id"] for task in tasks] == ["0", "1", "3"]
+
+
 def test_shards_share_the_tasks_and_the_budget_stops_a_batch(place: FlowPlace) -> None:
     place.script({}, main=[{"say": "yes", "usage": {"input_tokens": 300_000}}])
     tasks = [{"prompt": f"task {n}"} for n in range(5)]

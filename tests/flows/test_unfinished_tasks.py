@@ -132,7 +132,7 @@ def test_a_value_that_its_type_refuses_is_a_failed_task(place: FlowPlace) -> Non
     place.script({"explore": [{"say": '{"number": -1}'}]})
     done = place.run(place.flow(STRICT))
     assert done.returncode == 1
-    assert "Its result is refused by Count: must be positive" in done.stderr
+    assert "The answer is not valid: must be positive" in done.stderr
     assert [state for state, _ in shown(place)] == ["failed"]
     place.script({"explore": [{"say": '{"number": 5}'}]})
     assert result_of(place.cowork("flow", "resume", "--output", "json"))["result"] == 5
