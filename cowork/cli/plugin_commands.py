@@ -28,6 +28,9 @@ with later(__name__):  # each command loads what it uses
     from cowork.extensions import importing
     from cowork.extensions.plugins import FetchedPlugin, PluginStore
     from cowork.mcp.entries import read_file
+    from cowork.permissions.rules import check_tools, parse
+    from cowork.prompts import text_of
+    from cowork.tools.builtin import builtin_tools
 
 plugin = CommandGroup(
     """Plugins: add, remove, list, update, check.
@@ -188,16 +191,12 @@ def import_(program: Program, yes: Yes = False, dry_run: DryRun = False) -> int:
     Nothing that exists is changed, and nothing of the other program is removed."""
     if program not in importing.PROGRAMS:
         raise UserError(f"there is nothing to import from {program}", f"There are {', '.join(importing.PROGRAMS)}.")
-    steps = importing.plan(program, paths.home(os.environ), paths.config_dir(os.environ))
+    steps = importing.plan(program, paths.home(os.environ), paths.config_dir(os.environ), _why_no_rule)
     mine = {entry.name for entry in read_file(user_file(os.environ), "user")[0]}
     for at, step in enumerate(steps):
         if step.action == "server" and (why := why_not(step.name, json.loads(step.text), mine)):
             steps[at] = importing.refuse(step, why)
-    for step in steps:
-        target = f" → {paths.short(step.target, os.environ)}" if step.target else ""
-        why = f": {step.why}" if step.why else ""
-        action = "add to mcp.json" if step.action == "server" else step.action
-        row(f"{step.kind:<12} {format.one_line(step.name, 40):<24} {action}{target}{why}")
+    _show_plan(steps)
     todo = [step for step in steps if step.action in ("copy", "write", "server")]
     if dry_run or not todo:
         print(f"{format.plural(len(todo), 'step')} to do." if todo else "There is nothing to do.")
@@ -211,6 +210,26 @@ def import_(program: Program, yes: Yes = False, dry_run: DryRun = False) -> int:
             done += change_file(user_file(os.environ), step.name, json.loads(step.text))
     print(f"{format.plural(done, 'step')} done. `cowork extensions` and `cowork mcp list` show what is there now.")
     return 0
+
+
+def _show_plan(steps: list[importing.ImportStep]) -> None:
+    for step in steps:
+        target = f" → {paths.short(step.target, os.environ)}" if step.target else ""
+        why = f": {step.why}" if step.why else ""
+        action = "add to mcp.json" if step.action == "server" else step.action
+        row(f"{step.kind:<12} {format.one_line(step.name, 40):<24} {action}{target}{why}")
+    if lost := sum(step.less_guarded for step in steps):
+        print(f"! {format.plural(lost, 'guard')} lost: rules above that deny or ask are not taken over, or not whole.")
+        print("  Write what they guarded another way, under [permissions] of config.toml.")
+
+
+def _why_no_rule(text: str) -> str:
+    """Why a text is no permission rule that a tool can meet; empty where it is one."""
+    try:
+        check_tools([parse(text)], builtin_tools(text_of))
+    except UserError as error:
+        return error.message
+    return ""
 
 
 def _confirm(question: str) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.front_matter import BadFile, files_below, json_of_file, text_of_file
 from cowork.core.frozen import frozen
+from cowork.extensions.conversion import WHOLE_WORDS, rules_of
 
 _MOST_BYTES = 4 << 20
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
@@ -27,19 +29,26 @@ class ImportStep:
 
     kind: str  # agent, command, skill, hooks, server, permissions, notes, setting
     name: str
-    action: Literal["copy", "write", "server", "used as it is", "no counterpart"]
+    action: Literal["copy", "write", "server", "used as it is", "adapted", "no counterpart"]
     source: Path
     target: Path | None = None
     text: str = ""  # to write; of a server, its entry as JSON
     why: str = ""
+    less_guarded: bool = False  # a rule that denies or asks is gone, or covers less
 
 
-def plan(program: str, home: Path, own: Path) -> list[ImportStep]:
-    """What `cowork import` would do; `own` is the folder of cowork's settings."""
+def plan(program: str, home: Path, own: Path, why_no_rule: Callable[[str], str]) -> list[ImportStep]:
+    """What `cowork import` would do. `own` is the folder of cowork's settings; `why_no_rule` judges a rule's text."""
     base = home / _HOMES[program]
     if not base.is_dir():
         raise UserError(f"There is nothing of {program} here: {base} is no folder.")
-    steps = list({"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}[program](base, own))
+    readers: dict[str, Callable[[Path, Path], Iterator[ImportStep]]] = {
+        "claude": partial(_claude, why_no_rule=why_no_rule),
+        "codex": _codex,
+        "gemini": _gemini,
+        "opencode": _opencode,
+    }
+    steps = list(readers[program](base, own))
     notes = base / _NOTES[program]
     if notes.is_file():
         steps.append(ImportStep("notes", notes.name, "copy", notes, own / "AGENTS.md"))
@@ -67,7 +76,8 @@ def apply(steps: list[ImportStep]) -> list[ImportStep]:
             for path in (p for p in sorted(step.source.rglob("*")) if p.is_file() and not p.is_symlink()):
                 _put(step.target / path.relative_to(step.source), path.read_bytes())
         else:
-            _put(step.target, step.text.encode() if step.action == "write" else step.source.read_bytes())
+            text = step.text.encode("utf-8", "replace")
+            _put(step.target, text if step.action == "write" else step.source.read_bytes())
         done.append(step)
     return done
 
@@ -78,7 +88,7 @@ def _put(target: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
+def _claude(base: Path, own: Path, why_no_rule: Callable[[str], str]) -> Iterator[ImportStep]:
     for kind in ("agent", "command", "skill"):
         for step in _copies(kind, base / f"{kind}s", own):
             source = step.source / "SKILL.md" if kind == "skill" else step.source
@@ -88,17 +98,36 @@ def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
     yield from steps
     if hooks := as_object(found.get("hooks")):
         yield ImportStep("hooks", ", ".join(hooks), "used as it is", settings)
-    given = as_object(found.get("permissions"))
-    lists = {key: given[key] for key in ("allow", "ask", "deny") if isinstance(given.get(key), list)}
-    if lists:
-        rules = {key: [re.sub(r" \*\)$", ":*)", str(rule)) for rule in wanted] for key, wanted in lists.items()}
-        text = "[permissions]\n" + "".join(f"{key} = {json.dumps(wanted)}\n" for key, wanted in rules.items())
-        yield ImportStep("permissions", ", ".join(lists), "write", settings, own / "config.toml", text)
+    yield from _permissions(as_object(found.get("permissions")), settings, own / "config.toml", why_no_rule)
     if command := as_object(found.get("statusLine")).get("command"):
         set_it = f'statusline_command = "{command}" under [ui] of config.toml'
         yield ImportStep("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
     yield from _leftovers(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
     yield from _servers(_read(outside)[0].get("mcpServers"), outside)
+
+
+def _permissions(given: Json, path: Path, target: Path, why_no_rule: Callable[[str], str]) -> Iterator[ImportStep]:
+    """The rules that work here, in one step; each that does not, or says something else here, in one of its own."""
+    lists: dict[str, dict[str, None]] = {}
+    given = {key: given[key] for key in ("allow", "ask", "deny") if isinstance(given.get(key), list)}
+    for key, rule in ((name, str(text)) for name, texts in given.items() for text in texts):
+        guard = key != "allow"
+        rules, changed = rules_of(rule, guard=guard)
+        step = ImportStep("permissions", f"{key} {rule}", "adapted", path, why=f"{', '.join(rules)} ({changed})")
+        if why := next(filter(None, map(why_no_rule, rules)), ""):
+            yield replace(refuse(step, why), less_guarded=guard)
+            continue
+        lists.setdefault(key, {}).update(dict.fromkeys(rules))
+        if changed:
+            yield replace(step, less_guarded=guard and changed == WHOLE_WORDS)
+    if lists:
+        text = "[permissions]\n" + "".join(f"{key} = {_toml(list(rules))}\n" for key, rules in lists.items())
+        yield ImportStep("permissions", ", ".join(lists), "write", path, target, text)
+
+
+def _toml(value: str | list[str]) -> str:
+    """Text, or a list of it, as TOML: JSON, but with characters beyond its 16 bits as they are."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _codex(base: Path, own: Path) -> Iterator[ImportStep]:

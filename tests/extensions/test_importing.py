@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.command import Command
+from tests.fakes.command import Command, Ended
 
 AGENT = "---\nname: a\ndescription: d\n---\nrole"
 SKILL = "---\nname: s\ndescription: d\n---\nDo."
@@ -69,6 +69,59 @@ def test_what_another_program_has_is_taken_over(command: Command, program: str) 
     again = command.cowork("import", program, "--dry-run")
     assert "exists already and stays" in again.out
     assert command.cowork("extensions", "check").code == 0
+
+
+SOUND = {  # as Claude writes it -> as cowork does
+    "allow": {
+        "Bash(npm run *)": ["Bash(npm run:*)"],
+        "Bash(npm test*)": ["Bash(npm test:*)"],
+        "Bash(echo 🎉:*)": ["Bash(echo 🎉:*)"],
+        "KillShell": ["KillBash"],
+        "AskUserQuestion": ["AskUser"],
+        "Edit(/src/**)": ["Edit(./src/**)"],
+        "Read(//opt/data/**)": ["Read(/opt/data/**)"],
+        "mcp__git__*": ["mcp__git__*"],
+    },
+    "deny": {
+        "Bash(rm -rf*)": ["Bash(rm -rf:*)"],
+        "Bash(shred /*)": ["Bash(shred:*)"],
+        "Bash(dd if=*)": ["Bash(dd:*)"],
+        "Bash(git push * --force)": ["Bash(git push --force:*)"],
+        "Bash(sudo*)": ["Bash(sudo:*)"],
+        "Read(/keys/**)": ["Read(./keys/**)", "Read(/keys/**)"],
+    },
+}
+UNSOUND = (
+    *("Bash(git * main)", "Bash(* --version)", "Bash(find . -name '*.py')", "Bash(cd src && npm test:*)"),
+    *("Bash(git commit -m ':*)", "Bash(curl http://*)", "NotebookEdit", "ExitPlanMode", "SlashCommand(/x:*)"),
+    *("Skill(pdf)", "PowerShell(x:*)", "*", "mcp__a.b__c", 5),
+)
+
+
+def test_rules_that_work_here_are_written_and_each_other_one_is_named(command: Command) -> None:
+    lists = {"allow": [*SOUND["allow"], *UNSOUND], "ask": ["Bash(git * main)"], "deny": [*SOUND["deny"], "*"]}
+    done = _import(command, "claude", {".claude/settings.json": json.dumps({"permissions": lists})})
+    rules = tomllib.loads((command.home / ".config/cowork/config.toml").read_text())["permissions"]
+    assert rules == {key: [rule for ours in SOUND[key].values() for rule in ours] for key in SOUND}
+    told = [line for line in done.out.splitlines() if "no counterpart" in line]
+    assert [rule for rule in UNSOUND if not any(str(rule) in line for line in told)] == []
+    assert len(told) == len(UNSOUND) + 2
+    assert "! 3 guards lost" in done.out  # of ask, of deny, and `sudo*`, which was sudoedit too
+    assert command.cowork("config", "check").code == 0
+
+
+@pytest.mark.parametrize("words", ["rm -fr x", "rm -rfv x", "git push origin main --force", "sudo ls", "dd if=a of=b"])
+def test_what_was_denied_elsewhere_is_denied_here(command: Command, words: str) -> None:
+    _import(command, "claude", {".claude/settings.json": json.dumps({"permissions": {"deny": [*SOUND["deny"]]}})})
+    assert "denies it" in command.cowork("permissions", "explain", words).out
+
+
+def _import(command: Command, program: str, files: dict[str, str]) -> Ended:
+    """Write files of another program, and take them over."""
+    for name, text in files.items():
+        (command.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (command.home / name).write_text(text)
+    return command.cowork("import", program, "--yes")
 
 
 def test_a_program_that_is_not_there(command: Command) -> None:
