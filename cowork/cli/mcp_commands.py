@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -163,14 +164,16 @@ def import_(cwd: Cwd = None, dry_run: bool = option(False, "--dry-run", "Only sh
     have, _ = _find_servers(cwd, trust=True)
     path, _ = _file("user", cwd)
     taken: set[str] = set(have)
-    for program, name, raw in servers_elsewhere(_root(cwd), paths.home(os.environ)):
+    for program, step in servers_elsewhere(_root(cwd), paths.home(os.environ)):
+        name, raw = step.name, json.loads(step.text)
         if why := servers.why_not(name, raw, taken):
             row(f"- {visible_line(name)} of {program} {why}")
             continue
         taken.add(name)
         if not dry_run:
             servers.change_file(path, name, raw)
-        row(f"+ {name} of {program}: {visible_line(entry_of(name, raw, 'user').line)[:100]}")
+        said = f" ({visible_line(step.why)})" if step.why else ""
+        row(f"+ {name} of {program}: {visible_line(entry_of(name, raw, 'user').line)[:100]}{said}")
     if not taken - set(have):
         row("Nothing new was found.")
 

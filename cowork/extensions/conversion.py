@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from typing import Any
+
+from cowork.core.blocks import Json, as_object
 
 WHOLE_WORDS = "whole words only"  # covers less than before
 _RENAMED = {"AskUserQuestion": "AskUser", "KillShell": "KillBash", "TaskStop": "KillBash", "TaskOutput": "BashOutput"}
@@ -36,3 +41,57 @@ def rules_of(text: str, *, guard: bool) -> tuple[list[str], str]:
     elif guard and (found := re.fullmatch(r"([^*]*\S) \S*[^\s\w*:]\*", wanted)):  # `rm -rf /*`, `dd if=*`
         wanted, why = f"{found[1]}:*", "whatever follows"
     return [f"{tool}({wanted})"], why
+
+
+_OAUTH = {"clientId": "client_id", "clientSecret": "client_secret", "scope": "scope"}
+
+
+def server_of(entry: Json) -> tuple[Json, list[str]]:
+    """An MCP server in the form of .mcp.json, and the keys that have no counterpart there."""
+    same = ("type", "command", "args", "env", "cwd", "url", "headers", "timeout", "alwaysLoad", "disabled")
+    left = {key: value for key, value in entry.items() if key not in same}
+    kept = {key: entry[key] for key in same if key in entry}
+    if left.pop("enabled", True) is False:
+        kept["disabled"] = True
+    if address := left.pop("httpUrl", None):
+        kept |= {"type": "http", "url": address}
+    if isinstance(seconds := left.get("tool_timeout_sec"), int | float):
+        kept["timeout"] = 1000 * left.pop("tool_timeout_sec", seconds)
+    headers = {**as_object(left.pop("http_headers", {})), **_by_name(as_object(left.pop("env_http_headers", {})))}
+    if variable := left.pop("bearer_token_env_var", ""):
+        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    names = left.pop("env_vars", None)
+    names = [as_object(one).get("name", one) for one in names] if isinstance(names, list) else []
+    for key, more in (("headers", headers), ("env", _by_name({name: name for name in map(str, names)}))):
+        if more:
+            kept[key] = {**as_object(kept.get(key)), **more}
+    secrets = as_object(left.get("oauth"))
+    if known := {ours: secrets[theirs] for theirs, ours in _OAUTH.items() if theirs in secrets}:
+        kept["oauth"] = known
+        left |= {f"oauth.{key}": value for key, value in left.pop("oauth").items() if key not in _OAUTH}
+    return _replaced(r"\$?\{env:(\w+)\}", kept), list(left)
+
+
+def _by_name(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Values to fill in from variables of the environment."""
+    return {key: f"${{{variable}}}" for key, variable in variables.items()}
+
+
+def gemini_server(entry: Json) -> Json:
+    """Gemini's entry with its `$VAR` as `${VAR}`."""
+    return _replaced(r"\$([A-Za-z_]\w*)", entry)
+
+
+def opencode_server(entry: Json) -> Json:
+    """opencode's entry in the words of others."""
+    theirs = {"environment": "env", "timeout": "startup_timeout"}  # which is not that of a call
+    ours = {theirs.get(key, key): value for key, value in entry.items() if key not in ("type", "command")}
+    words = entry.get("command")
+    if entry.get("type") == "local" and isinstance(words, list) and words:
+        return {"type": "stdio", "command": words[0], "args": words[1:], **ours}
+    return {"type": "http", **ours}
+
+
+def _replaced(variable: str, entry: Json) -> Json:
+    """The entry with all texts that match as `${VAR}`."""
+    return dict(json.loads(re.sub(variable, r"${\1}", json.dumps(entry, default=str))))

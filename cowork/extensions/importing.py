@@ -15,7 +15,7 @@ from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.front_matter import BadFile, files_below, json_of_file, text_of_file
 from cowork.core.frozen import frozen
-from cowork.extensions.conversion import WHOLE_WORDS, rules_of
+from cowork.extensions.conversion import WHOLE_WORDS, gemini_server, opencode_server, rules_of, server_of
 
 _MOST_BYTES = 4 << 20
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
@@ -136,7 +136,9 @@ def _codex(base: Path, own: Path) -> Iterator[ImportStep]:
     if hooks := _read(base / "hooks.json")[0]:
         text = json.dumps({"contract": "codex", **hooks}, indent=2, ensure_ascii=False) + "\n"
         yield ImportStep("hooks", "hooks.json", "write", base / "hooks.json", own / "hooks.json", text)
-    yield from _with_servers(base / "config.toml", "mcp_servers")
+    path = base / "config.toml"
+    found, steps = _read(path)
+    yield from (*steps, *_servers(found.get("mcp_servers"), path), *_leftovers(found, path, ("mcp_servers",)))
 
 
 def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
@@ -154,7 +156,13 @@ def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
         described = json.dumps(str(found.get("description", "")), ensure_ascii=False)
         text = f"---\ndescription: {described}\n---\n{prompt}\n"
         yield ImportStep("command", str(name), "write", path, (own / "commands" / name).with_suffix(".md"), text)
-    yield from _with_servers(base / "settings.json", "mcpServers")
+    path = base / "settings.json"
+    found, steps = _read(path)
+    listed, servers = as_object(found.get("mcp")), as_object(found.get("mcpServers"))
+    only, never = (listed.get(key) or () for key in ("allowed", "excluded"))
+    off = {name: {"enabled": False} for name in servers if name in never or (only and name not in only)}
+    servers = {name: {**as_object(entry), **off.get(name, {})} for name, entry in servers.items()}
+    yield from (*steps, *_servers(servers, path, gemini_server), *_leftovers(found, path, ("mcpServers",)))
 
 
 def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
@@ -164,22 +172,10 @@ def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
     path = next((base / name for name in ("opencode.json", "opencode.jsonc") if (base / name).is_file()), base)
     found, steps = _read(path)
     yield from steps
-    servers = {}
-    for name, raw in as_object(found.get("mcp")).items():
-        entry = as_object(raw)
-        words = entry["command"] if isinstance(entry.get("command"), list) else []
-        local = {"type": "stdio", "command": "".join(words[:1]), "args": words[1:]}
-        local |= {"env": entry.get("environment") or {}}
-        remote = {"type": "http", "url": entry.get("url"), "headers": entry.get("headers") or {}}
-        servers[name] = local if entry.get("type") == "local" else remote
-    yield from _servers(servers, path)
+    for step in _servers(found.get("mcp"), path, opencode_server):
+        why = "it reads {file:…}; put that into a variable, and ${VARIABLE} into the entry"
+        yield refuse(step, why) if "{file:" in step.text else step
     yield from _leftovers(found, path, ("mcp", "$schema"))
-
-
-def _with_servers(path: Path, key: str) -> Iterator[ImportStep]:
-    """The servers in a file of settings, and what else is there."""
-    found, steps = _read(path)
-    yield from (*steps, *_servers(found.get(key), path), *_leftovers(found, path, (key,)))
 
 
 def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
@@ -188,10 +184,13 @@ def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
         yield ImportStep(kind, Path(name).stem if kind != "skill" else str(name), "copy", source, target / name)
 
 
-def _servers(found: Any, path: Path) -> Iterator[ImportStep]:
+def _servers(found: Any, path: Path, words: Callable[[Json], Json] = dict) -> Iterator[ImportStep]:
+    """A step for each server; `words` turns what only this program writes into what several do."""
     for name, entry in as_object(found).items():
         if isinstance(entry, dict):
-            yield ImportStep("server", str(name), "server", path, text=json.dumps(_adapt(entry)))
+            kept, left = server_of(words(entry))
+            said = ["switched off, as it was"] * bool(kept.get("disabled")) + [f"without {key}" for key in left]
+            yield ImportStep("server", str(name), "server", path, text=json.dumps(kept), why=", ".join(said))
 
 
 def _leftovers(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[ImportStep]:
@@ -212,8 +211,8 @@ def _read(path: Path) -> tuple[Json, list[ImportStep]]:
         return {}, [ImportStep("setting", path.name, "no counterpart", path, why=f"cannot be read: {why}")]
 
 
-def servers_elsewhere(root: Path, home: Path) -> list[tuple[str, str, Json]]:
-    """(program, name, entry) of the MCP servers that other programs have, for everywhere and for this folder."""
+def servers_elsewhere(root: Path, home: Path) -> list[tuple[str, ImportStep]]:
+    """(program, step) of the MCP servers that other programs have, for everywhere and for this folder."""
     files = [
         ("Claude Code", home / ".claude.json", ("mcpServers",)),
         ("Claude Code", home / ".claude.json", ("projects", str(root), "mcpServers")),
@@ -229,15 +228,5 @@ def servers_elsewhere(root: Path, home: Path) -> list[tuple[str, str, Json]]:
         table: Any = _read(path)[0]
         for key in keys:
             table = as_object(table).get(key)
-        found += [(program, step.name, json.loads(step.text)) for step in _servers(table, path)]
+        found += [(program, step) for step in _servers(table, path)]
     return found
-
-
-def _adapt(entry: Json) -> Json:
-    """An entry in the form of .mcp.json."""
-    kept = {key: entry[key] for key in ("type", "command", "args", "env", "cwd", "url", "headers") if key in entry}
-    if isinstance(entry.get("http_headers"), dict):
-        kept["headers"] = entry["http_headers"]
-    if variable := entry.get("bearer_token_env_var"):
-        kept["headers"] = {**as_object(kept.get("headers")), "Authorization": f"Bearer ${{{variable}}}"}
-    return dict(json.loads(json.dumps(kept).replace("${env:", "${")))

@@ -116,6 +116,76 @@ def test_what_was_denied_elsewhere_is_denied_here(command: Command, words: str) 
     assert "denies it" in command.cowork("permissions", "explain", words).out
 
 
+SERVERS = {
+    "codex": (
+        ".codex/config.toml",
+        """
+        [mcp_servers.off]
+        command = "x"
+        enabled = false
+        enabled_tools = ["a"]
+        startup_timeout_sec = 20
+        tool_timeout_sec = 90
+        env = {A = "1"}
+        env_vars = ["B", {name = "C"}]
+        [mcp_servers.web]
+        url = "https://x"
+        bearer_token_env_var = "T"
+        http_headers = {H = "1"}
+        env_http_headers = {K = "KEY"}
+        """,
+        {
+            "off": {
+                "command": "x",
+                "env": {"A": "1", "B": "${B}", "C": "${C}"},
+                "disabled": True,
+                "timeout": 90_000,
+            },
+            "web": {"url": "https://x", "headers": {"H": "1", "K": "${KEY}", "Authorization": "Bearer ${T}"}},
+        },
+        "switched off, as it was, without enabled_tools, without startup_timeout_sec",
+    ),
+    "gemini": (
+        ".gemini/settings.json",
+        """{"mcp": {"excluded": ["off"]}, "mcpServers": {
+            "off": {"command": "x", "env": {"A": "$MY", "B": "${OTHER}"}, "trust": true},
+            "web": {"httpUrl": "https://x", "headers": {"K": "$KEY"}, "timeout": 5000}}}""",
+        {
+            "off": {"command": "x", "env": {"A": "${MY}", "B": "${OTHER}"}, "disabled": True},
+            "web": {"type": "http", "url": "https://x", "headers": {"K": "${KEY}"}, "timeout": 5000},
+        },
+        "switched off, as it was, without trust",
+    ),
+    "opencode": (
+        ".config/opencode/opencode.json",
+        """{"mcp": {
+            "off": {"type": "local", "command": ["x", "y"], "enabled": false, "environment": {"A": "{env:TOK}"}},
+            "web": {"type": "remote", "url": "https://x", "headers": {"K": "Bearer {env:TOK}"}, "timeout": 5000,
+                    "oauth": {"clientId": "me", "other": 1}},
+            "secret": {"type": "remote", "url": "https://x", "headers": {"K": "{file:~/.key}"}}}}""",
+        {
+            "off": {"type": "stdio", "command": "x", "args": ["y"], "env": {"A": "${TOK}"}, "disabled": True},
+            "web": {
+                "type": "http",
+                "url": "https://x",
+                "headers": {"K": "Bearer ${TOK}"},
+                "oauth": {"client_id": "me"},
+            },
+        },
+        "without startup_timeout, without oauth.other",
+    ),
+}
+
+
+@pytest.mark.parametrize("program", SERVERS)
+def test_servers_mean_what_they_meant_and_keys_without_a_counterpart_are_named(command: Command, program: str) -> None:
+    file, text, entries, said = SERVERS[program]
+    done = _import(command, program, {file: text})
+    assert json.loads((command.home / ".config/cowork/mcp.json").read_text())["mcpServers"] == entries
+    assert said in done.out
+    assert "off" in next(line for line in command.cowork("mcp", "list").out.splitlines() if line.endswith("(off)"))
+
+
 def _import(command: Command, program: str, files: dict[str, str]) -> Ended:
     """Write files of another program, and take them over."""
     for name, text in files.items():

@@ -146,7 +146,7 @@ def test_servers_of_other_programs_are_found(tmp_path: Path) -> None:
     (home / ".codex").mkdir()
     codex = '[mcp_servers.e]\nurl = "https://z"\nbearer_token_env_var = "TOKEN"\n'
     (home / ".codex/config.toml").write_text(codex)
-    found = {name: (program, entry) for program, name, entry in servers_elsewhere(root, home)}
+    found = {step.name: (program, json.loads(step.text)) for program, step in servers_elsewhere(root, home)}
     assert {name: program for name, (program, _) in found.items()} == {
         "a": "Claude Code", "b": "Claude Code", "c": "Cursor", "d": "VS Code", "e": "Codex",
     }  # fmt: skip
