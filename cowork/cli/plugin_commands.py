@@ -180,7 +180,7 @@ def _data(file: Path | None) -> dict[str, Any]:
     return data
 
 
-def import_(program: Program, yes: Yes = False, dry_run: DryRun = False) -> int:
+def import_(ctx: typer.Context, program: Program, yes: Yes = False, dry_run: DryRun = False) -> int:
     """Take over agents, commands, skills, hooks, servers, permissions and notes of another agent program.
 
     Examples:
@@ -191,7 +191,8 @@ def import_(program: Program, yes: Yes = False, dry_run: DryRun = False) -> int:
     Nothing that exists is changed, and nothing of the other program is removed."""
     if program not in importing.PROGRAMS:
         raise UserError(f"there is nothing to import from {program}", f"There are {', '.join(importing.PROGRAMS)}.")
-    steps = importing.plan(program, paths.home(os.environ), paths.config_dir(os.environ), _why_no_rule)
+    home, own, agents = paths.home(os.environ), paths.config_dir(os.environ), find(ctx, None, trust=False).agents
+    steps = importing.plan(program, home, own, _why_no_rule, agents)
     mine = {entry.name for entry in read_file(user_file(os.environ), "user")[0]}
     for at, step in enumerate(steps):
         if step.action == "server" and (why := why_not(step.name, json.loads(step.text), mine)):

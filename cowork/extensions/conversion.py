@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from cowork.agents import COLORS
 from cowork.core.blocks import Json, as_object
+from cowork.core.front_matter import BadFile, Marked
 
 WHOLE_WORDS = "whole words only"  # covers less than before
 _RENAMED = {"AskUserQuestion": "AskUser", "KillShell": "KillBash", "TaskStop": "KillBash", "TaskOutput": "BashOutput"}
@@ -95,3 +97,94 @@ def opencode_server(entry: Json) -> Json:
 def _replaced(variable: str, entry: Json) -> Json:
     """The entry with all texts that match as `${VAR}`."""
     return dict(json.loads(re.sub(variable, r"${\1}", json.dumps(entry, default=str))))
+
+
+_TOOLS = {  # of opencode, then of Gemini
+    "bash": "Bash",
+    "edit": "Edit MultiEdit",
+    "write": "Write",
+    "patch": "Edit MultiEdit Write",
+    "read": "Read",
+    "grep": "Grep",
+    "glob": "Glob",
+    "list": "LS",
+    "todowrite": "TodoWrite",
+    "task": "Task",
+    "skill": "Skill",
+    "webfetch": "WebFetch",
+    "websearch": "WebSearch",
+    "question": "AskUser",
+    "read_file": "Read",
+    "read_many_files": "Read",
+    "write_file": "Write",
+    "replace": "Edit MultiEdit",
+    "run_shell_command": "Bash",
+    "grep_search": "Grep",
+    "search_file_content": "Grep",
+    "list_directory": "LS",
+    "web_fetch": "WebFetch",
+    "google_web_search": "WebSearch",
+    "write_todos": "TodoWrite",
+    "ask_user": "AskUser",
+    "activate_skill": "Skill",
+    "mcp_*": "mcp__*",
+}
+_PLAIN = (("mode", "subagent"), ("mode", "all"), ("kind", "local"), ("model", "inherit"))  # as agents are here
+
+
+def agent_head(name: str, file: Marked) -> tuple[Json, list[str]]:
+    """The front matter of an agent of opencode or Gemini as cowork reads it, and what has no counterpart there."""
+    given = {key: value for key, value in file.matter.items() if (key, value) not in _PLAIN}
+    if given.pop("disable", False) is True:
+        raise BadFile(file.line("disable"), "it is switched off")
+    if given.get("kind") == "remote":
+        raise BadFile(file.line("kind"), "it is not on this machine")
+    lists, left = _tool_lists(given.pop("tools", None), as_object(given.pop("permission", None)))
+    for key, ours, times in (("steps", "max_turns", 1), ("maxSteps", "max_turns", 1), ("timeout_mins", "timeout", 60)):
+        if isinstance(given.get(key), int):
+            given[ours] = times * given.pop(key)
+    head: Json = {key: given.pop(key) for key in ("name", "description", "max_turns", "timeout") if key in given}
+    if given.get("color") in COLORS:
+        head["color"] = given.pop("color")
+    return {"name": name, **head, **lists}, left + _told(given)
+
+
+def _tool_lists(listed: Any, judged: Json) -> tuple[Json, list[str]]:
+    """`tools` or `disallowed_tools` for what is switched on or off, and what of it has no counterpart."""
+    only = listed is not None and not isinstance(listed, dict)
+    words = re.findall(r"[^\s,]+", listed) if isinstance(listed, str) else listed or ()
+    switches = {str(key): on is not False for key, on in (listed.items() if isinstance(listed, dict) else ())}
+    switches |= {str(word): True for word in words if only}
+    for key, word in judged.items():
+        denied = word == "deny" or as_object(word).get("*") == "deny"
+        if denied or word == "allow":
+            switches |= dict.fromkeys(("edit", "write") if key == "edit" else (key,), not denied)
+    only = switches.pop("*", True) is False or only
+    wanted = {key: _tools(key) for key, on in switches.items() if on is only}
+    tools = list(dict.fromkeys(tool for found in wanted.values() for tool in found))
+    left = [f"permission {key}" for key, word in judged.items() if word not in ("allow", "deny")]
+    left += [f"tool {key}" for key, found in wanted.items() if not found]
+    return {"tools" if only else "disallowed_tools": tools} if tools or only else {}, left
+
+
+def _tools(name: str) -> list[str]:
+    """Our tools of that name; `git_*` is all of a server."""
+    server = re.fullmatch(r"(?:mcp_)?([\w-]+?)_?\*", name)
+    return _TOOLS.get(name, f"mcp__{server[1]}__*" if server else "").split()
+
+
+def command_head(file: Marked, agents: Collection[str]) -> tuple[Json, list[str]]:
+    """The front matter of a command of opencode as cowork reads it, and what has no counterpart there."""
+    given = dict(file.matter)
+    head: Json = {key: given.pop(key) for key in ("description", "argument-hint") if key in given}
+    agent = {"general": "general-purpose"}.get(str(given.get("agent")), given.get("agent"))  # ours only reads
+    if agent in agents:
+        head["agent"] = agent
+        del given["agent"]
+    if given.pop("subtask", None) is True:
+        head["context"] = "fork"
+    return head, _told(given)
+
+
+def _told(left: Json) -> list[str]:
+    return [f"{key} {value}" if isinstance(value, str | int | float) else str(key) for key, value in left.items()]

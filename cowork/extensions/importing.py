@@ -5,17 +5,29 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from cowork.agents import read_agent
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
-from cowork.core.front_matter import BadFile, files_below, json_of_file, text_of_file
+from cowork.core.front_matter import BadFile, Marked, files_below, json_of_file, split, text_of_file
 from cowork.core.frozen import frozen
-from cowork.extensions.conversion import WHOLE_WORDS, gemini_server, opencode_server, rules_of, server_of
+from cowork.extensions.conversion import (
+    WHOLE_WORDS,
+    agent_head,
+    command_head,
+    gemini_server,
+    opencode_server,
+    rules_of,
+    server_of,
+)
+from cowork.extensions.skills import SKILL_FILE, read_skill
 
 _MOST_BYTES = 4 << 20
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
@@ -37,8 +49,13 @@ class ImportStep:
     less_guarded: bool = False  # a rule that denies or asks is gone, or covers less
 
 
-def plan(program: str, home: Path, own: Path, why_no_rule: Callable[[str], str]) -> list[ImportStep]:
-    """What `cowork import` would do. `own` is the folder of cowork's settings; `why_no_rule` judges a rule's text."""
+def plan(
+    program: str, home: Path, own: Path, why_no_rule: Callable[[str], str], agents: Collection[str]
+) -> list[ImportStep]:
+    """What `cowork import` would do.
+
+    `own` is the folder of cowork's settings, `why_no_rule` judges a rule's text, `agents` are those there are already.
+    """
     base = home / _HOMES[program]
     if not base.is_dir():
         raise UserError(f"There is nothing of {program} here: {base} is no folder.")
@@ -46,7 +63,7 @@ def plan(program: str, home: Path, own: Path, why_no_rule: Callable[[str], str])
         "claude": partial(_claude, why_no_rule=why_no_rule),
         "codex": _codex,
         "gemini": _gemini,
-        "opencode": _opencode,
+        "opencode": partial(_opencode, agents=agents),
     }
     steps = list(readers[program](base, own))
     notes = base / _NOTES[program]
@@ -142,7 +159,7 @@ def _codex(base: Path, own: Path) -> Iterator[ImportStep]:
 
 
 def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
-    yield from _copies("agent", base / "agents", own / "agents")
+    yield from _copies("agent", base / "agents", own / "agents", agent_head)
     yield from _copies("skill", base / "skills", own / "skills")
     for path in files_below(base / "commands", "*.toml"):
         name = path.relative_to(base / "commands").with_suffix("")
@@ -159,16 +176,23 @@ def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
     path = base / "settings.json"
     found, steps = _read(path)
     listed, servers = as_object(found.get("mcp")), as_object(found.get("mcpServers"))
-    only, never = (listed.get(key) or () for key in ("allowed", "excluded"))
+    only, never = (names if isinstance(names := listed.get(key), list) else [] for key in ("allowed", "excluded"))
     off = {name: {"enabled": False} for name in servers if name in never or (only and name not in only)}
     servers = {name: {**as_object(entry), **off.get(name, {})} for name, entry in servers.items()}
     yield from (*steps, *_servers(servers, path, gemini_server), *_leftovers(found, path, ("mcpServers",)))
 
 
-def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
-    for kind in ("agent", "command", "skill"):
-        for folder in (kind, f"{kind}s"):
-            yield from _copies(kind, base / folder, own / f"{kind}s")
+def _opencode(base: Path, own: Path, agents: Collection[str]) -> Iterator[ImportStep]:
+    known = {*agents}
+    converts: dict[str, Convert | None] = {
+        "agent": agent_head,
+        "command": lambda name, file: command_head(file, known),
+        "skill": None,
+    }
+    for kind, convert in converts.items():
+        for step in chain(*(_copies(kind, base / name, own / f"{kind}s", convert) for name in (kind, f"{kind}s"))):
+            known |= {step.name} if kind == "agent" and step.target else set()
+            yield step
     path = next((base / name for name in ("opencode.json", "opencode.jsonc") if (base / name).is_file()), base)
     found, steps = _read(path)
     yield from steps
@@ -178,10 +202,47 @@ def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
     yield from _leftovers(found, path, ("mcp", "$schema"))
 
 
-def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
+Convert = Callable[[str, Marked], tuple[Json, list[str]]]  # name and file -> front matter for cowork, what is left out
+
+
+def _copies(kind: str, folder: Path, target: Path, convert: Convert | None = None) -> Iterator[ImportStep]:
     for path in files_below(folder, "SKILL.md" if kind == "skill" else "*.md"):
         source, name = (path.parent, path.parent.name) if kind == "skill" else (path, path.relative_to(folder))
-        yield ImportStep(kind, Path(name).stem if kind != "skill" else str(name), "copy", source, target / name)
+        step = ImportStep(kind, Path(name).stem if kind != "skill" else str(name), "copy", source, target / name)
+        try:
+            yield _checked(_converted(step, text_of_file(path), convert) if convert else step)
+        except BadFile as bad:
+            yield refuse(step, bad.message)
+
+
+def _converted(step: ImportStep, text: str, convert: Convert) -> ImportStep:
+    if step.kind == "command" and not text.startswith("---\n"):
+        return step
+    file = split(text, lenient=True)
+    head, left = convert(step.name, file)
+    if head == file.matter:
+        return step
+    lines = "".join(f"{key}: {json.dumps(value, ensure_ascii=False, default=str)}\n" for key, value in head.items())
+    lost = any(name.startswith("permission ") for name in left)
+    text = f"---\n{lines}---{file.body}"
+    return replace(step, action="write", text=text, why=_without(left), less_guarded=lost)
+
+
+def _checked(step: ImportStep) -> ImportStep:
+    """The step, or one that says why the file could not be used: in the words of who reads it."""
+    with TemporaryDirectory() as folder:
+        path = step.source / SKILL_FILE if step.source.is_dir() else step.source
+        if step.action == "write":
+            path = Path(folder) / path.name
+            path.write_text(step.text, "utf-8", "replace")
+        kind: Literal["skill", "command"] = "skill" if step.kind == "skill" else "command"
+        is_agent = step.kind == "agent"
+        problems = read_agent(path, "user", ())[1] if is_agent else read_skill(path, kind, step.name, "user")[1]
+    return next((refuse(step, problem.message) for problem in problems if problem.fatal), step)
+
+
+def _without(left: list[str]) -> str:
+    return f"without {', '.join(left)}" if left else ""
 
 
 def _servers(found: Any, path: Path, words: Callable[[Json], Json] = dict) -> Iterator[ImportStep]:
@@ -189,7 +250,7 @@ def _servers(found: Any, path: Path, words: Callable[[Json], Json] = dict) -> It
     for name, entry in as_object(found).items():
         if isinstance(entry, dict):
             kept, left = server_of(words(entry))
-            said = ["switched off, as it was"] * bool(kept.get("disabled")) + [f"without {key}" for key in left]
+            said = filter(None, ("switched off, as it was" if kept.get("disabled") else "", _without(left)))
             yield ImportStep("server", str(name), "server", path, text=json.dumps(kept), why=", ".join(said))
 
 

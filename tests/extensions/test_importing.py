@@ -143,7 +143,7 @@ SERVERS = {
             },
             "web": {"url": "https://x", "headers": {"H": "1", "K": "${KEY}", "Authorization": "Bearer ${T}"}},
         },
-        "switched off, as it was, without enabled_tools, without startup_timeout_sec",
+        "switched off, as it was, without enabled_tools, startup_timeout_sec",
     ),
     "gemini": (
         ".gemini/settings.json",
@@ -172,7 +172,7 @@ SERVERS = {
                 "oauth": {"client_id": "me"},
             },
         },
-        "without startup_timeout, without oauth.other",
+        "without startup_timeout, oauth.other",
     ),
 }
 
@@ -184,6 +184,73 @@ def test_servers_mean_what_they_meant_and_keys_without_a_counterpart_are_named(c
     assert json.loads((command.home / ".config/cowork/mcp.json").read_text())["mcpServers"] == entries
     assert said in done.out
     assert "off" in next(line for line in command.cowork("mcp", "list").out.splitlines() if line.endswith("(off)"))
+
+
+REVIEW = """---
+description: Reviews code: style
+mode: subagent
+model: anthropic/claude-x
+temperature: 0.1
+steps: 20
+tools: {write: false, edit: false, git_*: false, webfetch: true}
+permission:
+  webfetch: deny
+  bash: {"*": ask, "rm *": deny}
+---
+You review.
+"""
+
+
+def test_agents_and_commands_of_opencode_are_written_as_cowork_reads_them(command: Command) -> None:
+    base = ".config/opencode"
+    done = _import(
+        command,
+        "opencode",
+        {
+            f"{base}/agent/review.md": REVIEW,
+            f"{base}/agent/nameless.md": "---\nmode: primary\n---\nrole",
+            f"{base}/agent/off.md": "---\ndescription: d\ndisable: true\n---\nrole",
+            f"{base}/agents/only.md": '---\ndescription: d\ntools: {"*": false, read: true}\n---\nrole',
+            f"{base}/command/test.md": "---\nagent: build\nmodel: a/b\n---\nTest $ARGUMENTS",
+            f"{base}/command/look.md": "---\nagent: review\nsubtask: true\n---\nLook",
+            f"{base}/command/work.md": "---\nagent: general\n---\nWork",
+        },
+    )
+    own = command.home / ".config/cowork"
+    written = {str(path.relative_to(own)): path.read_text() for path in own.rglob("*.md")}
+    assert written == {
+        "agents/review.md": (
+            '---\nname: "review"\ndescription: "Reviews code: style"\nmax_turns: 20\n'
+            'disallowed_tools: ["Write", "Edit", "MultiEdit", "mcp__git__*", "WebFetch"]\n---\nYou review.\n'
+        ),
+        "agents/only.md": '---\nname: "only"\ndescription: "d"\ntools: ["Read"]\n---\nrole',
+        "commands/test.md": "---\n---\nTest $ARGUMENTS",
+        "commands/look.md": '---\nagent: "review"\ncontext: "fork"\n---\nLook',
+        "commands/work.md": '---\nagent: "general-purpose"\n---\nWork',
+    }
+    for said in (
+        "without permission bash, model anthropic/claude-x, temperature 0.1",
+        "description: is required and must be text",  # as the reader of agents says it
+        "it is switched off",
+        "without agent build, model a/b",
+        "! 1 guard lost",
+    ):
+        assert said in done.out
+    assert command.cowork("extensions", "check").code == command.cowork("agents", "check").code == 0
+    ran = command.play([{"say": "done"}], prompt="/test src")
+    assert (ran.code, ran.result["result"], ran.of("notice")) == (0, "done", [])
+
+
+def test_agents_of_gemini_have_the_tools_they_had(command: Command) -> None:
+    head = "name: look\ndescription: d\nkind: local\nmodel: gemini-x\ntimeout_mins: 5\n"
+    tools = "tools: [read_file, grep_search, replace, mcp_git_*, save_memory]\n"
+    done = _import(command, "gemini", {".gemini/agents/look.md": f"---\n{head}{tools}---\nrole"})
+    assert (command.home / ".config/cowork/agents/look.md").read_text() == (
+        '---\nname: "look"\ndescription: "d"\ntimeout: 300\n'
+        'tools: ["Read", "Grep", "Edit", "MultiEdit", "mcp__git__*"]\n---\nrole'
+    )
+    assert "without tool save_memory, model gemini-x" in done.out
+    assert command.cowork("agents", "check").code == 0
 
 
 def _import(command: Command, program: str, files: dict[str, str]) -> Ended:
