@@ -16,7 +16,7 @@ from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, argument, ask_line, folder, option, options_before
 from cowork.config import load, paths
 from cowork.config.load import Layers, check_file
-from cowork.config.render import example, setting_rows
+from cowork.config.render import example, setting_rows, tables
 from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
@@ -29,7 +29,7 @@ with later(__name__):  # each command loads what it uses
     from cowork.app.onboarding import setup
     from cowork.app.safety import explain_command
     from cowork.app.steering import grant, is_trusted, steering
-    from cowork.config import keyring
+    from cowork.config import files, keyring
     from cowork.permissions.commands import explain_text
     from cowork.permissions.rules import check_tools, parse
     from cowork.permissions.trust import Trust
@@ -151,15 +151,21 @@ def init(
     """Write a first settings file.
 
     It looks for keys in the environment and for servers on this machine (Ollama, LM Studio, llama.cpp, vLLM), tries
-    the choice with one request and holds everything else as comments. A key itself is never written."""
+    the choice with one request and holds everything else as comments. A file that names no model yet, such as one of
+    `cowork import`, is kept, and the model added. A key itself is never written."""
     target = paths.config_file(os.environ)
-    if target.exists() and not force:
-        raise UserError(f"{target} is already there", "Edit it, or replace it with --force (the old one is kept).")
+    there = UserError(f"{target} is already there", "Edit it, or replace it with --force (the old one is kept).")
+    kept = None if force else files.read(target, paths.short(target, os.environ))
+    if kept and any(entry.name.startswith("models.") for entry in kept.entries):
+        raise there
     chosen, words = _choose_model(os.environ, url=url, model=model, test=test)
-    if target.exists():
+    if kept and not chosen:
+        raise there
+    if target.exists() and not kept:
         os.replace(target, target.with_name(f"{target.name}.bak"))
-    write_private(target, example(chosen).rstrip("\n"))
-    print(f"wrote {target}\nmodel: {words}")
+    text = f"{target.read_text('utf-8').rstrip()}\n\n{tables(chosen)}" if kept else example(chosen)
+    write_private(target, text.rstrip("\n"))
+    print(f"{'added to' if kept else 'wrote'} {target}\nmodel: {words}")
 
 
 @config.command("key")

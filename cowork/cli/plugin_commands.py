@@ -219,6 +219,10 @@ def _show_plan(steps: list[importing.ImportStep]) -> None:
         why = f": {step.why}" if step.why else ""
         action = "add to mcp.json" if step.action == "server" else step.action
         row(f"{step.kind:<12} {format.one_line(step.name, 40):<24} {action}{target}{why}")
+    for step in (step for step in steps if step.action == "no counterpart" and step.text):
+        print("! Not in force until you add this to [permissions] of config.toml:")
+        for line in step.text.splitlines():
+            row(f"  {line}")
     if lost := sum(step.less_guarded for step in steps):
         print(f"! {format.plural(lost, 'guard')} lost: rules above that deny or ask are not taken over, or not whole.")
         print("  Write what they guarded another way, under [permissions] of config.toml.")

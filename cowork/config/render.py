@@ -26,6 +26,15 @@ def example(chosen: Mapping[str, str] | None = None) -> str:
     return head + "".join(_example_section(section, chosen) for section in SECTIONS) + tail
 
 
+def tables(chosen: Mapping[str, str]) -> str:
+    """Settings by their dotted names as TOML tables."""
+    lines: dict[str, str] = {}
+    for name, value in chosen.items():
+        table, _, key = name.rpartition(".")
+        lines[table] = lines.get(table, f"[{table}]\n") + f"{key} = {show(value)}\n"
+    return "\n".join(lines.values())
+
+
 def setting_rows(config: Config, *, only_set: bool = False) -> Iterator[tuple[str, str, str]]:
     """(key, value, origin) of everything; secrets hidden."""
     for name, value in config.values.items():

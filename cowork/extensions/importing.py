@@ -16,7 +16,7 @@ from typing import Any, Literal
 from cowork.agents import read_agent
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
-from cowork.core.front_matter import BadFile, Marked, files_below, json_of_file, split, text_of_file
+from cowork.core.front_matter import BadFile, Marked, files_below, json_of_file, split, text_of_file, with_imports
 from cowork.core.frozen import frozen
 from cowork.extensions.conversion import (
     WHOLE_WORDS,
@@ -30,7 +30,17 @@ from cowork.extensions.conversion import (
 from cowork.extensions.skills import SKILL_FILE, read_skill
 
 _MOST_BYTES = 4 << 20
+_MODES = {"default": "ask", "acceptEdits": "accept-edits", "plan": "plan"}  # of Claude Code -> ours
+_OTHERS = ("defaultMode", "additionalDirectories")  # keys of its permissions beside the lists
+_WHY = {
+    "": "`cowork config show` lists what can be set",
+    "bypassPermissions": "it is never taken over; --permission-mode bypass is for one run",
+    "dontAsk": "cowork asks, or refuses where nobody is there to ask",
+    "model": "`cowork config init` chooses one",
+    "env": "set the variables in your shell, or in the entry of the MCP server that needs them",
+}
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
+_MENTION = re.compile(r"(?<![\w`@])@((?:~/|\.{0,2}/)?\w[\w./-]*)")
 _NOTES = {"claude": "CLAUDE.md", "codex": "AGENTS.md", "gemini": "GEMINI.md", "opencode": "AGENTS.md"}
 _HOMES = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}
 
@@ -44,7 +54,7 @@ class ImportStep:
     action: Literal["copy", "write", "server", "used as it is", "adapted", "no counterpart"]
     source: Path
     target: Path | None = None
-    text: str = ""  # to write; of a server, its entry as JSON
+    text: str = ""  # to write, or for the person to add; of a server, its entry as JSON
     why: str = ""
     less_guarded: bool = False  # a rule that denies or asks is gone, or covers less
 
@@ -66,13 +76,12 @@ def plan(
         "opencode": partial(_opencode, agents=agents),
     }
     steps = list(readers[program](base, own))
-    notes = base / _NOTES[program]
-    if notes.is_file():
-        steps.append(ImportStep("notes", notes.name, "copy", notes, own / "AGENTS.md"))
+    steps += _notes(base / _NOTES[program], own / "AGENTS.md")
     taken: set[Path] = set()
     for at, step in enumerate(steps):
         if step.target and (step.target in taken or step.target.exists()):
-            steps[at] = refuse(step, f"{step.target} exists already and stays")
+            here = f"{step.target} exists already and stays"
+            steps[at] = _lines_to_add(step, here) if step.kind == "permissions" else refuse(step, here)
         elif step.target:
             taken.add(step.target)
     return steps
@@ -109,7 +118,7 @@ def _claude(base: Path, own: Path, why_no_rule: Callable[[str], str]) -> Iterato
     for kind in ("agent", "command", "skill"):
         for step in _copies(kind, base / f"{kind}s", own):
             source = step.source / "SKILL.md" if kind == "skill" else step.source
-            yield replace(step, action="used as it is", source=source, target=None)
+            yield replace(step, action="used as it is", source=source, target=None) if step.target else step
     settings, outside = base / "settings.json", base.parent / ".claude.json"
     found, steps = _read(settings)
     yield from steps
@@ -117,29 +126,58 @@ def _claude(base: Path, own: Path, why_no_rule: Callable[[str], str]) -> Iterato
         yield ImportStep("hooks", ", ".join(hooks), "used as it is", settings)
     yield from _permissions(as_object(found.get("permissions")), settings, own / "config.toml", why_no_rule)
     if command := as_object(found.get("statusLine")).get("command"):
-        set_it = f'statusline_command = "{command}" under [ui] of config.toml'
+        set_it = f"statusline_command = {_toml(str(command))} under [ui] of config.toml"
         yield ImportStep("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
     yield from _leftovers(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
     yield from _servers(_read(outside)[0].get("mcpServers"), outside)
 
 
 def _permissions(given: Json, path: Path, target: Path, why_no_rule: Callable[[str], str]) -> Iterator[ImportStep]:
-    """The rules that work here, in one step; each that does not, or says something else here, in one of its own."""
-    lists: dict[str, dict[str, None]] = {}
-    given = {key: given[key] for key in ("allow", "ask", "deny") if isinstance(given.get(key), list)}
-    for key, rule in ((name, str(text)) for name, texts in given.items() for text in texts):
+    """What works here, in one step; each rule that does not, or says something else here, in one of its own."""
+    mode, wanted = str(given.get("defaultMode") or ""), dict[str, Any]()
+    if mode in _MODES:
+        wanted["mode"] = _MODES[mode]
+    elif mode:
+        yield ImportStep(
+            "permissions", f"defaultMode {mode}", "no counterpart", path, why=_WHY.get(str(mode), _WHY[""])
+        )
+    lists = {key: given[key] for key in ("allow", "ask", "deny") if isinstance(given.get(key), list)}
+    for key, rule in ((name, str(text)) for name, texts in lists.items() for text in texts):
         guard = key != "allow"
         rules, changed = rules_of(rule, guard=guard)
         step = ImportStep("permissions", f"{key} {rule}", "adapted", path, why=f"{', '.join(rules)} ({changed})")
         if why := next(filter(None, map(why_no_rule, rules)), ""):
             yield replace(refuse(step, why), less_guarded=guard)
             continue
-        lists.setdefault(key, {}).update(dict.fromkeys(rules))
+        wanted[key] = list(dict.fromkeys((*wanted.get(key, ()), *rules)))
         if changed:
             yield replace(step, less_guarded=guard and changed == WHOLE_WORDS)
-    if lists:
-        text = "[permissions]\n" + "".join(f"{key} = {_toml(list(rules))}\n" for key, rules in lists.items())
-        yield ImportStep("permissions", ", ".join(lists), "write", path, target, text)
+    if isinstance(folders := given.get("additionalDirectories"), list) and folders:
+        wanted["add_dirs"] = list(map(str, folders))
+    if wanted:
+        text = "[permissions]\n" + _toml_lines(wanted)
+        yield ImportStep("permissions", ", ".join(wanted), "write", path, target, text)
+    rest = {f"permissions.{key}": value for key, value in given.items() if key not in (*lists, *_OTHERS)}
+    yield from _leftovers(rest, path, ())
+
+
+def _lines_to_add(step: ImportStep, why: str) -> ImportStep:
+    """Permissions for a file that stays as it is: those it has not yet, for the person to add."""
+    assert step.target
+    have = as_object(_read(step.target)[0].get("permissions"))
+    missing: Json = {}
+    for key, value in tomllib.loads(step.text)["permissions"].items():
+        known = have.get(key)
+        if isinstance(value, list):
+            value = [one for one in value if not isinstance(known, list) or one not in known]
+        missing |= {key: value} if value and (not known or isinstance(value, list)) else {}
+    if not missing:
+        return replace(step, action="used as it is", target=None, text="", why=f"{step.target} has them")
+    return replace(refuse(step, f"{why}; see below"), text=_toml_lines(missing))
+
+
+def _toml_lines(table: Json) -> str:
+    return "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
 
 
 def _toml(value: str | list[str]) -> str:
@@ -255,8 +293,23 @@ def _servers(found: Any, path: Path, words: Callable[[Json], Json] = dict) -> It
 
 
 def _leftovers(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[ImportStep]:
-    why = "`cowork config show` lists what can be set"
-    yield from (ImportStep("setting", str(key), "no counterpart", path, why=why) for key in found if key not in known)
+    for key in (str(key) for key in found if key not in known):
+        yield ImportStep("setting", key, "no counterpart", path, why=_WHY.get(key, _WHY[""]))
+
+
+def _notes(path: Path, target: Path) -> Iterator[ImportStep]:
+    """The notes with what they import in its place, for the copy has other files beside it."""
+    if not path.is_file():
+        return
+    text, read = with_imports(path)
+    step = ImportStep("notes", path.name, "copy", path, target)
+    if others := [file.name for file in read][1:]:
+        step = replace(step, action="write", text=text, why=f"with {', '.join(others)} in its place")
+    yield step
+    for name in dict.fromkeys(_MENTION.findall(text)):
+        if (path.parent / Path(name).expanduser()).is_file():
+            why = "only a line of its own imports a file, from below the same folder; write what it says into AGENTS.md"
+            yield ImportStep("notes", f"@{name}", "no counterpart", path, why=why)
 
 
 def _read(path: Path) -> tuple[Json, list[ImportStep]]:

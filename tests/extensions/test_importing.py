@@ -253,6 +253,87 @@ def test_agents_of_gemini_have_the_tools_they_had(command: Command) -> None:
     assert command.cowork("agents", "check").code == 0
 
 
+SETTINGS = {
+    "permissions": {
+        "allow": ["Bash(npm run *)"],
+        "deny": ["Read(.env)", "Bash(curl:*)"],
+        "defaultMode": "acceptEdits",
+        "additionalDirectories": ["../docs", "~/nowhere"],
+        "disableBypassPermissionsMode": "disable",
+    },
+    "env": {"A": "1"},
+    "model": "opus",
+    "statusLine": {"type": "command", "command": "jq -r '.a + \" \"'"},
+}
+
+
+def test_no_part_of_settings_is_lost_unsaid(command: Command) -> None:
+    done = _import(command, "claude", {".claude/settings.json": json.dumps(SETTINGS)})
+    assert tomllib.loads((command.home / ".config/cowork/config.toml").read_text())["permissions"] == {
+        "mode": "accept-edits",
+        "allow": ["Bash(npm run:*)"],
+        "deny": ["Read(.env)", "Bash(curl:*)"],
+        "add_dirs": ["../docs", "~/nowhere"],
+    }
+    named = [line.split()[1] for line in done.out.splitlines() if line.startswith("setting")]
+    assert named == ["permissions.disableBypassPermissionsMode", "statusLine", "env", "model"]
+    line = next(line for line in done.out.splitlines() if "statusline_command" in line)
+    value = line.partition(": write ")[2].removesuffix(" under [ui] of config.toml")
+    assert tomllib.loads(value) == {"statusline_command": SETTINGS["statusLine"]["command"]}
+    assert command.cowork("config", "check").code == command.play([{"say": "hi"}]).code == 0
+
+
+@pytest.mark.parametrize("mode", ["bypassPermissions", "dontAsk", "odd", {}])
+def test_a_mode_that_is_not_taken_over_is_named(command: Command, mode: object) -> None:
+    done = _import(command, "claude", {".claude/settings.json": json.dumps({"permissions": {"defaultMode": mode}})})
+    assert (f"defaultMode {mode}" in done.out) is bool(mode)
+    assert not (command.home / ".config/cowork/config.toml").exists()
+
+
+def test_where_settings_are_there_already_the_lines_to_add_are_shown(command: Command) -> None:
+    command.configure('[permissions]\nmode = "plan"\ndeny = ["Read(.env)"]\n')
+    done = _import(command, "claude", {".claude/settings.json": json.dumps(SETTINGS)})
+    shown = done.out.partition("Not in force until you add this to [permissions] of config.toml:\n")[2]
+    lines = "".join(line for line in shown.splitlines(keepends=True) if line.startswith("  "))
+    assert tomllib.loads(lines) == {
+        "allow": ["Bash(npm run:*)"],
+        "deny": ["Bash(curl:*)"],
+        "add_dirs": ["../docs", "~/nowhere"],
+    }
+    command.configure('[permissions]\nmode = "plan"\n' + lines.replace('["Bash(curl', '["Read(.env)", "Bash(curl'))
+    assert "Not in force" not in command.cowork("import", "claude", "--dry-run").out
+
+
+def test_a_file_that_an_import_wrote_gets_its_model_from_init(command: Command) -> None:
+    _import(command, "claude", {".claude/settings.json": json.dumps(SETTINGS)})
+    file = command.home / ".config/cowork/config.toml"
+    before = tomllib.loads(file.read_text())
+    assert command.cowork("config", "init").code == 2  # nothing was found to add
+    assert command.cowork("config", "init", env={"ANTHROPIC_API_KEY": "k"}).code == 0
+    after = tomllib.loads(file.read_text())
+    assert after.pop("models")["main"]["provider"] == "anthropic"
+    assert after == before
+    assert command.cowork("config", "check").code == 0
+    assert command.cowork("config", "init", env={"ANTHROPIC_API_KEY": "k"}).code == 2  # it has a model now
+
+
+def test_notes_bring_what_they_import(command: Command) -> None:
+    files = {
+        "CLAUDE.md": "Be kind.\n@style.md\nSee @more.md and @gone.md, or a@more.md",
+        "style.md": "Tabs.",
+        "more.md": "M",
+    }
+    done = _import(command, "claude", {f".claude/{name}": text for name, text in files.items()})
+    notes = (command.home / ".config/cowork/AGENTS.md").read_text()
+    assert notes == "Be kind.\nTabs.\nSee @more.md and @gone.md, or a@more.md"
+    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("notes")] == ["CLAUDE.md", "@more.md"]
+
+
+def test_an_agent_that_cannot_be_read_is_not_said_to_be_used(command: Command) -> None:
+    done = _import(command, "claude", {".claude/agents/a.md": "---\ndescription: d\n---\nrole"})
+    assert "no counterpart: name: is required and must be text" in done.out
+
+
 def _import(command: Command, program: str, files: dict[str, str]) -> Ended:
     """Write files of another program, and take them over."""
     for name, text in files.items():
