@@ -24,7 +24,7 @@ def rules_of(text: str, *, guard: bool) -> tuple[list[str], str]:
     rules at all is not asked here.
     """
     tool, bracket, rest = text.strip().partition("(")
-    tool, pattern = _RENAMED.get(tool, tool), rest.removesuffix(")")
+    tool, pattern = _RENAMED.get(tool.strip(), tool.strip()), rest.removesuffix(")")
     if not bracket:
         return [tool], ""
     if tool != "Bash":
@@ -57,8 +57,8 @@ def server_of(entry: Json) -> tuple[Json, list[str]]:
         kept["disabled"] = True
     if address := left.pop("httpUrl", None):
         kept |= {"type": "http", "url": address}
-    if isinstance(seconds := left.get("tool_timeout_sec"), int | float):
-        kept["timeout"] = 1000 * left.pop("tool_timeout_sec", seconds)
+    if isinstance(left.get("tool_timeout_sec"), int | float):
+        kept["timeout"] = 1000 * left.pop("tool_timeout_sec")
     headers = {**as_object(left.pop("http_headers", {})), **_by_name(as_object(left.pop("env_http_headers", {})))}
     if variable := left.pop("bearer_token_env_var", ""):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
@@ -151,15 +151,14 @@ def agent_head(name: str, file: Marked) -> tuple[Json, list[str]]:
 
 def _tool_lists(listed: Any, judged: Json) -> tuple[Json, list[str]]:
     """`tools` or `disallowed_tools` for what is switched on or off, and what of it has no counterpart."""
-    only = listed is not None and not isinstance(listed, dict)
-    words = re.findall(r"[^\s,]+", listed) if isinstance(listed, str) else listed or ()
-    switches = {str(key): on is not False for key, on in (listed.items() if isinstance(listed, dict) else ())}
-    switches |= {str(word): True for word in words if only}
+    words = re.findall(r"[^\s,]+", listed) if isinstance(listed, str) else listed if isinstance(listed, list) else None
+    switches = {str(key): on is not False for key, on in as_object(listed).items()}
+    switches |= {str(word): True for word in words or ()}
     for key, word in judged.items():
         denied = word == "deny" or as_object(word).get("*") == "deny"
         if denied or word == "allow":
-            switches |= dict.fromkeys(("edit", "write") if key == "edit" else (key,), not denied)
-    only = switches.pop("*", True) is False or only
+            switches |= dict.fromkeys(("edit", "write") if key == "edit" else (str(key),), not denied)
+    only = not switches.pop("*", words is None)  # those that are switched on; else all but those that are off
     wanted = {key: _tools(key) for key, on in switches.items() if on is only}
     tools = list(dict.fromkeys(tool for found in wanted.values() for tool in found))
     left = [f"permission {key}" for key, word in judged.items() if word not in ("allow", "deny")]
@@ -177,7 +176,8 @@ def command_head(file: Marked, agents: Collection[str]) -> tuple[Json, list[str]
     """The front matter of a command of opencode as cowork reads it, and what has no counterpart there."""
     given = dict(file.matter)
     head: Json = {key: given.pop(key) for key in ("description", "argument-hint") if key in given}
-    agent = {"general": "general-purpose"}.get(str(given.get("agent")), given.get("agent"))  # ours only reads
+    named = str(given.get("agent") or "")
+    agent = "general-purpose" if named == "general" else named  # our general only reads
     if agent in agents:
         head["agent"] = agent
         del given["agent"]

@@ -37,17 +37,19 @@ _WHY = {
     "bypassPermissions": "it is never taken over; --permission-mode bypass is for one run",
     "dontAsk": "cowork asks, or refuses where nobody is there to ask",
     "model": "`cowork config init` chooses one",
+    **dict.fromkeys(("permission", "tools"), "write rules for it under [permissions] of config.toml"),
     "env": "set the variables in your shell, or in the entry of the MCP server that needs them",
 }
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
 _MENTION = re.compile(r"(?<![\w`@])@((?:~/|\.{0,2}/)?\w[\w./-]*)")
 _NOTES = {"claude": "CLAUDE.md", "codex": "AGENTS.md", "gemini": "GEMINI.md", "opencode": "AGENTS.md"}
 _HOMES = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}
+Convert = Callable[[str, Marked], tuple[Json, list[str]]]  # name and file -> front matter for cowork, what is left out
 
 
 @frozen
 class ImportStep:
-    """One thing of the other program: copied, written, used where it is, or without a counterpart here."""
+    """One thing of the other program: copied, written, used where it is, put in other words, or not taken over."""
 
     kind: str  # agent, command, skill, hooks, server, permissions, notes, setting
     name: str
@@ -89,7 +91,7 @@ def plan(
 
 def refuse(step: ImportStep, why: str) -> ImportStep:
     """The step as one that is not done."""
-    return replace(step, action="no counterpart", target=None, text="", why=why)
+    return replace(step, action="no counterpart", target=None, text="", why=why, less_guarded=False)
 
 
 def apply(steps: list[ImportStep]) -> list[ImportStep]:
@@ -138,9 +140,8 @@ def _permissions(given: Json, path: Path, target: Path, why_no_rule: Callable[[s
     if mode in _MODES:
         wanted["mode"] = _MODES[mode]
     elif mode:
-        yield ImportStep(
-            "permissions", f"defaultMode {mode}", "no counterpart", path, why=_WHY.get(str(mode), _WHY[""])
-        )
+        why = _WHY.get(mode, _WHY[""])
+        yield ImportStep("permissions", f"defaultMode {mode}", "no counterpart", path, why=why)
     lists = {key: given[key] for key in ("allow", "ask", "deny") if isinstance(given.get(key), list)}
     for key, rule in ((name, str(text)) for name, texts in lists.items() for text in texts):
         guard = key != "allow"
@@ -210,7 +211,8 @@ def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
         prompt = re.sub(r"@\{([^}\n]*)\}", r"@\1", re.sub(r"!\{([^}\n]*)\}", r"!`\1`", prompt))
         described = json.dumps(str(found.get("description", "")), ensure_ascii=False)
         text = f"---\ndescription: {described}\n---\n{prompt}\n"
-        yield ImportStep("command", str(name), "write", path, (own / "commands" / name).with_suffix(".md"), text)
+        target = (own / "commands" / name).with_suffix(".md")
+        yield _checked(ImportStep("command", str(name), "write", path, target, text))
     path = base / "settings.json"
     found, steps = _read(path)
     listed, servers = as_object(found.get("mcp")), as_object(found.get("mcpServers"))
@@ -238,9 +240,6 @@ def _opencode(base: Path, own: Path, agents: Collection[str]) -> Iterator[Import
         why = "it reads {file:…}; put that into a variable, and ${VARIABLE} into the entry"
         yield refuse(step, why) if "{file:" in step.text else step
     yield from _leftovers(found, path, ("mcp", "$schema"))
-
-
-Convert = Callable[[str, Marked], tuple[Json, list[str]]]  # name and file -> front matter for cowork, what is left out
 
 
 def _copies(kind: str, folder: Path, target: Path, convert: Convert | None = None) -> Iterator[ImportStep]:

@@ -329,7 +329,9 @@ def test_notes_bring_what_they_import(command: Command) -> None:
     assert [line.split()[1] for line in done.out.splitlines() if line.startswith("notes")] == ["CLAUDE.md", "@more.md"]
 
 
-def test_an_agent_that_cannot_be_read_is_not_said_to_be_used(command: Command) -> None:
+def test_a_file_that_cannot_be_read_is_not_said_to_be_used(command: Command) -> None:
+    done = _import(command, "gemini", {".gemini/commands/empty.toml": 'prompt = ""'})
+    assert "no counterpart: there is no text below the front matter" in done.out
     done = _import(command, "claude", {".claude/agents/a.md": "---\ndescription: d\n---\nrole"})
     assert "no counterpart: name: is required and must be text" in done.out
 
@@ -388,6 +390,15 @@ def test_a_server_of_the_same_name_stays_as_it_is(command: Command) -> None:
         ("opencode", ".config/opencode/opencode.json", '{"mcp": [1]}'),
         ("opencode", ".config/opencode/opencode.json", '{"mcp": {"a": 5, "b": {"command": "npx x"}}}'),
         ("claude", ".claude/settings.json", '{"hooks": [{}], "permissions": 5, "statusLine": 7}'),
+        ("opencode", ".config/opencode/agent/a.md", "---\ndescription: d\ntools: 5\npermission: 5\ncolor: []\n---\nx"),
+        ("opencode", ".config/opencode/command/a.md", "---\nagent: [x]\n---\nx"),
+        ("gemini", ".gemini/agents/a.md", "---\ndescription: d\ntools: ['*', 5]\nkind: []\n---\nx"),
+        ("gemini", ".gemini/settings.json", '{"mcp": {"allowed": 5}, "mcpServers": {"a": 5}}'),
+        (
+            "claude",
+            ".claude/settings.json",
+            '{"permissions": {"defaultMode": [1], "allow": "x", "deny": ["\\ud800", {}]}}',
+        ),
         ("codex", ".codex/config.toml", 'mcp_servers.a = {url = "u", headers = 5, bearer_token_env_var = "T"}'),
     ],
 )
