@@ -10,23 +10,16 @@ from pathlib import Path
 from cowork.app.run import Run
 from cowork.core.errors import ToolError
 from cowork.core.format import one_line
+from cowork.core.front_matter import mentions
 from cowork.core.ports import ToolRecord
 from cowork.engine.loop import Prompt
 from cowork.tools.files.media import picture
 from cowork.tools.files.read import read
 from cowork.tools.search.files import ls
 
-_NAMED = re.compile(r"(?:^|(?<=[\s(\[\"'`]))@([^\s@]+)")
-_PATH = re.compile(r"[\w./~+-]+")
-_AFTER = ".,;:!?)]\"'`"  # belongs to the sentence, not to the name
+_PATH = re.compile(r"[\w ./~+-]+")
 _MOST = 20  # names of one message
 _ROOM = 150_000  # characters of all texts of one message
-
-
-def named_paths(text: str) -> list[str]:
-    """The names behind `@` in a message, each once."""
-    names = (match[1].rstrip(_AFTER) for match in _NAMED.finditer(text))
-    return list(dict.fromkeys(name for name in names if name))[:_MOST]
 
 
 async def attach(run: Run, prompt: Prompt, images: Sequence[Path] = (), *, alone: bool = False) -> list[str]:
@@ -48,7 +41,7 @@ async def attach(run: Run, prompt: Prompt, images: Sequence[Path] = (), *, alone
             lines.append(f"{path.name} · {found.width}×{found.height}, {len(data) / 1000:.1f} KB")
         else:
             refuse(path.name, "not attached: no image")
-    for name in named_paths(prompt.label or prompt.text):
+    for name in mentions(prompt.label or prompt.text)[:_MOST]:
         if name in run.agents or not (record := await _read(run, name, alone=alone)):
             continue
         text = "" if isinstance(record, str) or record.images else record.text

@@ -1,4 +1,4 @@
-"""Markdown files that people write: heads of `key: value` lines, judged line by line, and notes that import others."""
+"""Texts that people write: heads of `key: value` lines, files named as `@path`, and notes that import others so."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ MAX_FILES = 500
 MAX_DEPTH = 20
 # A line `@path` of a notes file stands for the text of another file of the same folder tree.
 _IMPORT = re.compile(r"^@([^\s@]+)[ \t]*$", re.MULTILINE)
+# A name behind `@` goes on to the next blank, or stands in quotes; `@` in it, as in icon@2x.png, ends no name.
+AT = r"(?:^|(?<=[\s(\[\"'`]))@"
+BARE = r"(?!\")(?:[^\s@]|(?<![.,;:!?)\]\"'`])@)"
+_MENTION = re.compile(rf'{AT}(?:"([^"\n]+)"|({BARE}+))')
+_AFTER = ".,;:!?)]\"'`"  # belongs to the sentence, not to the name
+_CODE = r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)|`[^`\n]+`"
+_NO_NAME = re.compile(rf"{_CODE}|\*+|\|", re.MULTILINE | re.DOTALL)  # in Markdown: code, emphasis, bars of tables
 _IMPORT_DEPTH = 5
 _IMPORT_BYTES = 1_000_000
 _IMPORT_FILES = 100
@@ -96,6 +103,17 @@ def line_of(text: str, key: object, otherwise: int = 1) -> int:
     """The line of a JSON text on which a string stands first."""
     at = text.find(json.dumps(str(key)))
     return otherwise if at < 0 else text.count("\n", 0, at) + 1
+
+
+def mentions(text: str, *, markdown: bool = False) -> list[str]:
+    """The names of files that stand behind `@` in a text, each once; those in the code of `markdown` are none."""
+    found = _MENTION.findall(_NO_NAME.sub(" ", text) if markdown else text)
+    return [*dict.fromkeys(filter(None, (quoted or bare.rstrip(_AFTER) for quoted, bare in found)))]
+
+
+def mention(path: str) -> str:
+    """A file as a text names it: in quotes where its name would not be read to its end."""
+    return f"@{path}" if mentions(f"@{path}") == [path] else f'@"{path}"'
 
 
 def files_below(folder: Path, pattern: str = "*.md") -> list[Path]:

@@ -16,7 +16,16 @@ from typing import Any, Literal
 from cowork.agents import read_agent
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
-from cowork.core.front_matter import BadFile, Marked, files_below, json_of_file, split, text_of_file, with_imports
+from cowork.core.front_matter import (
+    BadFile,
+    Marked,
+    files_below,
+    json_of_file,
+    mention,
+    split,
+    text_of_file,
+    with_imports,
+)
 from cowork.core.frozen import frozen
 from cowork.extensions.conversion import (
     WHOLE_WORDS,
@@ -208,7 +217,8 @@ def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
         except (BadFile, ValueError, KeyError) as error:
             yield ImportStep("command", str(name), "no counterpart", path, why=f"cannot be read: {error}")
             continue
-        prompt = re.sub(r"@\{([^}\n]*)\}", r"@\1", re.sub(r"!\{([^}\n]*)\}", r"!`\1`", prompt))
+        prompt = re.sub(r"!\{([^}\n]*)\}", r"!`\1`", prompt)
+        prompt = re.sub(r"@\{([^}\n]*)\}", lambda match: mention(match[1]), prompt)
         described = json.dumps(str(found.get("description", "")), ensure_ascii=False)
         text = f"---\ndescription: {described}\n---\n{prompt}\n"
         target = (own / "commands" / name).with_suffix(".md")

@@ -28,7 +28,6 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "none", 
 Piece = tuple[Literal["text", "command"], str]
 _COMMAND = re.compile(r"(?<!\S)!`([^`\n]+)`|^```!\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 _TOKEN = re.compile(r"(\\?)\$(?:ARGUMENTS(?:\[(\d+)\])?|(\d+)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
-FILE = re.compile(r"(?<![\w`@])@((?:~/|/|\./)?\w(?:[\w./-]*[\w/])?)")
 
 
 @frozen

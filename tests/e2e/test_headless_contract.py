@@ -224,6 +224,19 @@ def _check(code: int, out: str, err: str, happened: str) -> None:
         assert code == expected or result["error"]["code"] not in ("interrupted", "terminated")
 
 
+def test_a_name_with_blanks_stands_in_quotes_and_one_with_an_at_needs_none(command: Command) -> None:
+    names = ["docs dir/my notes.md", "packages/@scope/index.ts", "icon@2x.txt", "app/[id]"]
+    for name in names:
+        (command.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (command.folder / name).write_text("x\n")
+    (command.folder / "docs").mkdir()
+    named = 'see @"docs dir/my notes.md", @packages/@scope/index.ts; (@icon@2x.txt) @"app/[id]"'
+    prompt = f'{named} @"no such/a b.md" @"so what"'
+    stream = command.play(["ok"], prompt=prompt)
+    assert stream.of("prompt.added")[0]["attached"] == [f"{name} · 1 line" for name in names]
+    assert stream.result["warnings"] == ["@no such/a b.md · not found"]
+
+
 def test_a_prompt_attaches_the_files_it_names(command: Command) -> None:
     (command.folder / "a.py").write_text("x = 1\n")
     (command.folder / ".env").write_text("KEY=hidden\n")

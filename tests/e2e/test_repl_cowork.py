@@ -205,6 +205,22 @@ main:
 """
 
 
+def test_what_the_menu_puts_behind_an_at_is_attached(tmp_path: Path) -> None:
+    script = tmp_path / "read.json"
+    script.write_text(json.dumps([{"say": "I see.", "expect": {"contains": "hello there"}}]))
+    with chat(tmp_path, "--script", str(script)) as terminal:
+        (tmp_path / "shop/docs").mkdir()
+        (tmp_path / "shop/docs dir").mkdir()
+        (tmp_path / "shop/docs dir/my notes.md").write_text("hello there\n")
+        terminal.type("see @mynot")
+        terminal.wait_for('❯ @"docs dir/my notes.md"')
+        terminal.type("<Enter>")
+        terminal.wait_for('❯ see @"docs dir/my notes.md"')
+        terminal.type("<Enter>")
+        finish(terminal, "I see.")
+        assert [row.strip() for row in terminal.scrollback() if "↳" in row] == ["↳ docs dir/my notes.md · 1 line"]
+
+
 def test_a_message_shows_what_its_at_names_attached(tmp_path: Path) -> None:
     repo = tmp_path / "shop"
     script = tmp_path / "attaching.yaml"

@@ -27,7 +27,7 @@ TREES = {
         ".codex/AGENTS.md": "Be kind.",
     },
     "gemini": {
-        ".gemini/commands/git/pr.toml": 'description = "A \\"PR\\""\nprompt = "Open {{args}} !{git log} @{a.md}"',
+        ".gemini/commands/git/pr.toml": 'description = "A \\"PR\\""\nprompt = "Open {{args}} !{git log} @{a} @{b c}"',
         ".gemini/settings.json": '{"mcpServers": {"db": {"command": "npx"}}, "theme": "x"}',
         ".gemini/GEMINI.md": "Be kind.",
     },
@@ -60,7 +60,7 @@ def test_what_another_program_has_is_taken_over(command: Command, program: str) 
             assert "used as it is" in done.out
         case "gemini":
             text = (own / "commands/git/pr.md").read_text()
-            assert text == '---\ndescription: "A \\"PR\\""\n---\nOpen $ARGUMENTS !`git log` @a.md\n'
+            assert text == '---\ndescription: "A \\"PR\\""\n---\nOpen $ARGUMENTS !`git log` @a @"b c"\n'
         case "codex":
             assert (own / "skills/s/SKILL.md").exists()
             assert (own / "commands/fix.md").read_text() == "Fix $1"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cowork.extensions.skills import FILE, LINE_CHARS, Skill, pieces, read_skill
+from cowork.core.front_matter import mentions
+from cowork.extensions.skills import LINE_CHARS, Skill, pieces, read_skill
 
 GOOD = "---\nname: x\ndescription: does x\n---\nDo x."
 
@@ -128,5 +129,5 @@ def test_arguments_take_their_places(text: str, typed: str, arguments: tuple[str
 
 
 def test_files_are_named_by_an_at() -> None:
-    text = "See @src/a.py, @./b.md. and @~/c but not a@b.c or `@d` or @@e"
-    assert FILE.findall(text) == ["src/a.py", "./b.md", "~/c"]
+    text = 'See @src/a.py, @./b.md. **@~/c** |@e| and (@"f g.md") but not a@b.c or `@d`\n```sh\n@h\n```\nbut @i'
+    assert mentions(text, markdown=True) == ["src/a.py", "./b.md", "~/c", "e", "f g.md", "i"]

@@ -66,15 +66,17 @@ def test_shipped_skills_are_told_only_where_that_is_wanted(command: Command) -> 
 
 def test_people_call_a_skill_or_command_by_its_name(command: Command) -> None:
     (command.folder / "a.txt").write_text("alpha")
+    (command.folder / "b c.txt").write_text("beta")
     commands = command.folder / ".cowork" / "commands"
     commands.mkdir(parents=True)
-    (commands / "fix.md").write_text("---\nargument-hint: NUMBER\n---\nFix $1: !`echo out-$1` and @a.txt")
+    (commands / "fix.md").write_text('---\nargument-hint: NUMBER\n---\nFix $1: !`echo out-$1` and @a.txt, @"b c.txt"')
     done = play(command, {"say": "done"}, prompt="/fix 7")
     (prompt,) = done.of("prompt.added")
     assert prompt["label"] == "/fix 7"
     assert prompt["text"].startswith("Fix 7: out-7 and @a.txt")
     assert '<file path="a.txt">' in prompt["text"]
     assert "alpha" in prompt["text"]
+    assert "beta" in prompt["text"]
 
 
 def test_a_name_that_no_file_can_have_is_text(command: Command) -> None:

@@ -14,6 +14,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from cowork.core.front_matter import mention, mentions
 from cowork.frontends.host import Command, Host
 from cowork.frontends.repl.input.completion import (
     Completer,
@@ -201,6 +202,9 @@ def test_going_through_the_history_keeps_what_was_being_written() -> None:
         ("/model l", ("argument", "l", "model")),
         ("look at @ser", ("at", "ser", "")),
         ("(@shop/re", ("at", "shop/re", "")),
+        ('see @"docs dir/my', ("at", '"docs dir/my', "")),
+        ("@packages/@sco", ("at", "packages/@sco", "")),
+        ('see @"docs dir/my notes.md"', None),
         ("mail me@example", None),
         ("/model @ser", ("argument", "@ser", "model")),
         ("a /path", None),
@@ -295,6 +299,11 @@ def test_every_hit_holds_the_letters_in_order(paths: list[str], query: str) -> N
     for hit in asyncio.run(FileIndex(paths).search(query)):
         letters = iter(hit.lower())
         assert all(letter in letters for letter in query)
+
+
+@given(st.text(alphabet="ab/@ .[)'(,", min_size=1, max_size=8).filter(lambda path: path == path.strip()))
+def test_a_file_that_is_named_is_read_back(path: str) -> None:
+    assert mentions(f"see {mention(path)} then") == [path]
 
 
 async def test_fifty_thousand_files_leave_room_for_keys() -> None:

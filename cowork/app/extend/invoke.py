@@ -15,6 +15,7 @@ from cowork.app.steering import SKILL_TOOL, Places
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded
+from cowork.core.front_matter import mentions
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Effect, Question, TaskOrder, ToolRecord, ok
 from cowork.engine.loop import Agent, Outcome, Prompt
@@ -27,7 +28,7 @@ from cowork.tools.base import Tool, ToolContext
 from cowork.tools.task import GENERAL_PURPOSE
 
 with later(__name__):
-    from cowork.extensions.skills import FILE, pieces
+    from cowork.extensions.skills import pieces
 
 REPORT = "That was asked for with {name}. Give the result to the user."
 MOST_FILES = 20  # that a text may bring in by @path
@@ -173,7 +174,8 @@ class Invoker:
             else:
                 parts.append(text)
                 cwd = runner.state.cwd
-                files += [name for name in FILE.findall(text) if os.path.isfile(cwd / os.path.expanduser(name))]
+                named = mentions(text, markdown=True)
+                files += [name for name in named if os.path.isfile(cwd / os.path.expanduser(name))]
         for name in dict.fromkeys(name for name in files[:MOST_FILES] if name not in attached):
             content = await _output(runner, "Read", {"file_path": name}, f"@{name} of /{skill.name}")
             parts.append(f'\n\n<file path="{name}">\n{content}\n</file>')

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from cowork.core.format import one_line
+from cowork.core.front_matter import AT, BARE, mention
 from cowork.core.frozen import frozen
 from cowork.frontends.host import Command, Host
 from cowork.frontends.repl.input.composer import Composer
@@ -18,7 +19,7 @@ ROWS = 8
 _LIMIT = 40
 _CHUNK = 1_000  # paths looked at between two chances for a key to be echoed
 _CONTEXT = re.compile(
-    r"^/(?P<command>[\w:-]*)$|^/(?P<of>[\w:-]+)\s+(?P<argument>\S*)$|(?:^|(?<=[\s(\[\"'`]))@(?P<at>[^\s@]*)$"
+    rf'^/(?P<command>[\w:-]*)$|^/(?P<of>[\w:-]+)\s+(?P<argument>\S*)$|{AT}(?P<at>"[^"\n]*|(?:{BARE})*)$'
 )
 _FRESH_S = 20.0  # how long the list of files is good for
 
@@ -226,16 +227,17 @@ class Completer:
         is_last = takes is not None and " " not in takes.arguments  # no other word follows
         self.menu = Menu([Item(word, "", "argument", is_last) for word in offered], len(typed))
 
-    async def _offer_paths(self, query: str) -> None:
+    async def _offer_paths(self, typed: str) -> None:
+        query = typed.removeprefix('"')
         found = await self._host.resources(query)
         agents = [Item(f"@{text}", about, "resource") for text, about in found]
         agents += match_agents(self._host.agents(), query)
 
         async def show() -> None:
             paths = await self._index.search(query)
-            if context_of(self._before) == ("at", query, ""):
-                files = [Item(f"@{path}", "", "file") for path in paths]
-                self.menu = Menu(agents_and_files(agents, files, query), len(query) + 1)
+            if context_of(self._before) == ("at", typed, ""):
+                files = [Item(mention(path), "", "file") for path in paths]
+                self.menu = Menu(agents_and_files(agents, files, query), len(typed) + 1)
                 self._redraw()
 
         await show()
