@@ -54,7 +54,7 @@ async def attach(run: Run, prompt: Prompt, images: Sequence[Path] = (), *, alone
             lines.append(f"{name} · {_summary(record)}")
             texts += [f"The user attached {name}:\n{text}"] if text else []
     prompt.context = "\n\n".join(filter(None, (prompt.context, *texts)))
-    prompt.attached = tuple(lines)
+    prompt.attached += tuple(lines)
     return refused
 
 

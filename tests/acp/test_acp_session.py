@@ -18,6 +18,7 @@ from cowork.core.json_rpc import RpcError
 from tests.acp.editor import Desk
 from tests.mcp.conftest import FAKE
 
+GIF = b"GIF89a\1\0\1\0\0\0\0;"
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 16).decode()
 
 
@@ -308,6 +309,70 @@ def test_what_the_editor_has_not_saved_is_seen_and_kept(desk: Desk) -> None:
             assert await editor.say(session, "go") == "end_turn"
         assert editor.saved == {str(file): "typed\n"}  # b.py was as it is on disk
         assert file.read_text() == "changed\n"
+
+    play(story())
+
+
+def link(uri: str) -> schema.ResourceContentBlock:
+    return schema.ResourceContentBlock(type="resource_link", uri=uri, name="x")
+
+
+def embedded(uri: str, data: bytes) -> schema.EmbeddedResourceContentBlock:
+    blob = schema.BlobResourceContents(uri=uri, blob=base64.b64encode(data).decode())
+    return schema.EmbeddedResourceContentBlock(type="resource", resource=blob)
+
+
+def test_a_mentioned_file_is_attached_as_it_stands_in_the_editor(desk: Desk) -> None:
+    (desk.work / "sp ace").mkdir()
+    file = desk.work / "sp ace" / "my file.txt"
+    file.write_text("on disk\n")
+    other = desk.work / "b.txt"
+    other.write_text("of b\n")
+    wanted = ["typed", "of b", f'look at @"{file}", @{other} please see https://example.com/x']
+    script = [{"say": "ok", "expect": {"contains": wanted, "lacks": "on disk"}}]
+    can = schema.ClientCapabilities(fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True))
+
+    async def story() -> None:
+        async with desk.editor(script, can=can) as editor:
+            editor.buffers = {str(file): "typed\n"}
+            session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
+            blocks = ["look at", link(f"{desk.work.as_uri()}/sp%20ace/my%20file.txt"), ",", link(other.as_uri())]
+            blocks += ["please see", link("https://example.com/x")]
+            assert await editor.say(session, *blocks) == "end_turn"
+        assert (editor.text(), file.read_text()) == ("ok", "typed\n")
+        assert editor.text("agent_thought_chunk") == f"{file} · 1 line\n{other} · 1 line\n"
+
+    play(story())
+
+
+def test_a_file_given_as_bytes_is_a_text_an_image_or_left_out_with_a_line(desk: Desk) -> None:
+    script = [{"say": "ok", "expect": {"contains": '<attached name="/x/a.json">\n{}'}}]
+
+    async def story() -> None:
+        async with desk.editor(script) as editor:
+            session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
+            given = (("a.json", b"{}"), ("b.gif", GIF), ("c.pdf", b"%PDF\0"), ("d", b"\xff"))
+            blocks = [embedded(f"file:///x/{name}", data) for name, data in given]
+            assert await editor.say(session, "see", *blocks) == "end_turn"
+            left_out = "".join(f"/x/{name} · not attached: neither text nor an image\n" for name in ("c.pdf", "d"))
+            assert (editor.text(), editor.text("agent_thought_chunk")) == ("ok", left_out)
+            await editor.agent.close_session(session_id=session)
+            await editor.agent.load_session(cwd=str(desk.work), session_id=session, mcp_servers=[])
+            assert [u.content.type for u in editor.of("user_message_chunk")] == ["text", "image"]
+
+    play(story())
+
+
+def test_a_command_may_end_in_a_line_break_and_takes_along_what_is_attached(desk: Desk) -> None:
+    script = [{"say": "looked", "expect": {"contains": "the selection"}}]
+
+    async def story() -> None:
+        async with desk.editor(script) as editor:
+            session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
+            assert await editor.say(session, "/tools\n") == "end_turn"
+            assert "TodoWrite" in editor.text()
+            assert await editor.say(session, "/review\n", embedded("file:///x/a.py", b"the selection")) == "end_turn"
+        assert editor.text().endswith("looked")
 
     play(story())
 

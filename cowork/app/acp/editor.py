@@ -47,7 +47,7 @@ class EditorFiles(Hooks):
     async def fire(self, call: HookCall) -> HookVerdict:
         path = call.data.get("tool_input", {}).get("file_path")
         if isinstance(path, str):
-            await self._save(Path(path))
+            await self.save(Path(path))
         return HookVerdict()
 
     def hear(self, event: Event) -> None:
@@ -58,7 +58,8 @@ class EditorFiles(Hooks):
         elif isinstance(event, ToolEnded) and event.tool_use_id in self._commands:
             self._commands[event.tool_use_id] = (self._commands[event.tool_use_id][0], time.time())
 
-    async def _save(self, path: Path) -> None:
+    async def save(self, path: Path) -> None:
+        """Bring what is typed into a file, and not saved, to the disk."""
         where = {"path": str(path)}
         try:
             text = as_object(await self._request("fs/read_text_file", where)).get("content")

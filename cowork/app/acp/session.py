@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -17,6 +20,7 @@ from cowork.core import format
 from cowork.core.blocks import Image, Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, ReplyAdded, TurnEnded
+from cowork.core.front_matter import mention, mentions
 from cowork.core.hooks import Hooks
 from cowork.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError
 from cowork.core.ports import ABOUT, Question, mode_of
@@ -25,6 +29,7 @@ from cowork.frontends import host as pages
 from cowork.frontends.acp import EditorQuestions, Updates
 from cowork.frontends.dialog_choices import Choice, Step
 from cowork.sessions.index import title_of
+from cowork.tools.files.media import picture
 from cowork.tools.shell.bash import bash
 
 T = TypeVar("T")
@@ -121,10 +126,12 @@ class EditorSession:
                 join = partial(self.begin, replay=False)
                 await self._host.settle_trust(self._trust, lambda q: self._stoppable(self._questions.ask(q)), join)
                 self._trust = None
-            name, _, rest = prompt.text.removeprefix("/").partition(" ")
+            name, *rest = prompt.text.removeprefix("/").split(None, 1) or [""]
             is_command = prompt.text.startswith("/") and any(command.name == name for command in self._commands())
+            if self._files and not self._cancelled:
+                await self._stoppable(self._save_mentioned(self._files, prompt.text))
             if not self._cancelled:
-                await (self._command(name, rest.strip()) if is_command else self._host.say(prompt))
+                await (self._command(name, "".join(rest).strip(), prompt) if is_command else self._host.say(prompt))
             return self._stop_reason()
         except asyncio.CancelledError:
             self._host.interrupt()
@@ -158,6 +165,13 @@ class EditorSession:
             tools.swap(in_terminals(bash, self._request, lambda *call: self._updates.show_terminal(*call), is_unboxed))
         return run
 
+    async def _save_mentioned(self, files: EditorFiles, text: str) -> None:
+        """Have the editor save what a prompt names, for it is read from disk."""
+        cwd = self._host.run.agent.runner.state.cwd
+        for path in (cwd / os.path.expanduser(name) for name in mentions(text)):
+            if os.path.isfile(path):
+                await files.save(path)
+
     async def _stoppable(self, work: Awaitable[T]) -> T:
         """A command or question, which a cancel of the prompt ends."""
         done: T = (await self._host.until_stopped(work)).result()
@@ -167,7 +181,7 @@ class EditorSession:
         """What makes sense without a terminal: not what opens another conversation."""
         return [command for command in self._host.commands() if not command.resets]
 
-    async def _command(self, name: str, rest: str) -> None:
+    async def _command(self, name: str, rest: str, given: Prompt | None = None) -> None:
         command = next(command for command in self._commands() if command.name == name)
         try:
             result = await self._stoppable(command.run(rest))
@@ -179,7 +193,7 @@ class EditorSession:
         except UserError as error:
             return self._say(" ".join(filter(None, (error.message, error.hint))))
         if isinstance(result, pages.PromptResult):
-            return await self._host.say(Prompt(result.text, label=result.label))
+            return await self._host.say(replace(given or Prompt(""), text=result.text, label=result.label))
         self._say(_as_text(result))
         return None
 
@@ -187,18 +201,18 @@ class EditorSession:
         if isinstance(event, pages.ConversationOpened):
             for told in event.history:
                 self._hear(told)
-            return
+            return None
         if self._files:
             self._files.hear(event)
         if self._silent:
-            return
+            return None
         match event:
             case PromptAdded(agent="main") if self._busy:  # the editor shows what it sent
                 if not self._titled and event.source == "user":
                     self._titled = True
                     title = title_of(event.label or event.text)
                     self._update({"sessionUpdate": "session_info_update", "title": title})
-                return
+                return self._say("".join(f"{line}\n" for line in event.attached), "agent_thought_chunk")
             case ReplyAdded(agent="main"):
                 self._cut = _CUT.get(event.stop_reason, "")
             case TurnEnded(agent="main"):
@@ -209,6 +223,7 @@ class EditorSession:
             used = {"used": agent.transcript.tokens, "size": agent.provider.context_window}
             spent = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
             self._update({"sessionUpdate": "usage_update", **used, **spent})
+        return None
 
     def _stop_reason(self) -> str:
         ended = self._ended
@@ -230,9 +245,9 @@ class EditorSession:
         ]
         self._update({"sessionUpdate": "available_commands_update", "availableCommands": offered})
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, kind: str = "agent_message_chunk") -> None:
         if text:
-            self._update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+            self._update({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
 
     async def _request(self, method: str, params: Json) -> Any:
         """Ask the editor something about this session."""
@@ -244,22 +259,49 @@ class EditorSession:
 
 def _prompt_of(blocks: Sequence[Json]) -> Prompt:
     """What the person wrote; files they attached by text go before it, as data."""
-    words: list[str] = []
-    attached: list[str] = []
-    images: list[Image] = []
+    prompt, was_link = Prompt(""), False
     for block in blocks:
         match block:
             case {"type": "text", "text": str(text)}:
-                words.append(text)
+                prompt.text += (_gap(prompt.text, text) if was_link else "") + text
             case {"type": "image", "mimeType": str(kind), "data": str(data)}:
-                images.append(Image(kind, data))
+                prompt.images += (Image(kind, data),)
             case {"type": "resource_link", "uri": str(uri)}:
-                words.append(f"@{_path_of(uri)}")
+                link = mention(path) if (path := _path_of(uri)) != uri else uri
+                prompt.text += _gap(prompt.text, link) + link
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-                attached.append(f'<attached name="{_path_of(uri)}">\n{text}\n</attached>')
+                _add_text(prompt, uri, text)
+            case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob)}}:
+                _add_bytes(prompt, uri, blob)
             case {"type": kind}:
                 raise RpcError(INVALID_PARAMS, f"A prompt cannot hold {kind!r} content.")
-    return Prompt("".join(words), "\n\n".join(attached), tuple(images))
+        was_link = block.get("type") == "resource_link"
+    return prompt
+
+
+def _gap(before: str, after: str) -> str:
+    """What keeps a link apart from the words around it."""
+    apart = not before or before[-1].isspace() or before[-1] in "([" or after[:1].isspace() or after[:1] in ".,;:!?)]"
+    return "" if apart else " "
+
+
+def _add_text(prompt: Prompt, uri: str, text: str) -> None:
+    attached = f'<attached name="{_path_of(uri)}">\n{text}\n</attached>'
+    prompt.context = "\n\n".join(filter(None, (prompt.context, attached)))
+
+
+def _add_bytes(prompt: Prompt, uri: str, blob: str) -> None:
+    """A file that the editor gives as bytes: an image or a text, or a line that it was left out."""
+    try:
+        data = base64.b64decode(blob)
+        if found := picture(data):
+            prompt.images += (found.block(data),)
+        elif b"\0" not in data:
+            _add_text(prompt, uri, data.decode())
+        else:
+            raise ValueError
+    except ValueError:
+        prompt.attached += (f"{_path_of(uri)} · not attached: neither text nor an image",)
 
 
 def _path_of(uri: str) -> str:
