@@ -123,11 +123,13 @@ def _end(run: Run, child: InterruptedChild, open_calls: dict[str, ToolUse]) -> N
         tally=child.tally,
         files_changed=child.files_changed,
         spent=Cost(child.spent.usage, child.spent.cost_usd),
+        duration_ms=child.duration_ms,
         code="ABORTED",
         reason="Subagent was aborted: the process ended. Task with `resume` goes on with it.",
     )
     record, _ = record_of(result, keep_in=run.tree.scratch / file_name(f"result-{start.subagent_id}"))
     run.emitter.publish(AgentEnded(start.subagent_id, "aborted", record.to_dict()), start.agent)
+    run.emit(Notice(f"{child.line}."))
     if start.parent == "main" and (call := open_calls.get(start.tool_use_id)):
         context = {"cwd": run.permissions.workspace.show(run.root), "params_input": call.input}
         run.emit(ToolEnded(call.id, call.name, replace(record, context=context).to_dict(), record.display))

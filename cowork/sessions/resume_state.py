@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cowork.core import events
 from cowork.core.blocks import Json, Tally, Text, Thinking, ToolUse, as_object, outcome_of
+from cowork.core.format import plural
 from cowork.core.frozen import frozen
 from cowork.core.transcript import Transcript
 from cowork.sessions.cost import Spending, charges
@@ -28,16 +29,16 @@ class InterruptedChild:
     files_changed: tuple[str, ...]
     spent: Spending
     tally: Tally  # of its calls
+    duration_ms: int  # until the last that is known of it
 
     @property
     def line(self) -> str:
         """In a line, for people and for the model."""
         changed = f", changed {', '.join(self.files_changed)}" if self.files_changed else ""
         said = f"; last words: {' '.join(self.text.split())[:200]}" if self.text else ""
-        return (
-            f"{self.start.subagent_type} ({self.start.description}) was interrupted after {self.turns} turns and "
-            f"{self.tally.total()} tool calls{changed}{said} [subagent_id {self.start.subagent_id}]"
-        )
+        who, had = self.start, f"{plural(self.turns, 'turn')} and {plural(self.tally.total(), 'tool call')}"
+        about = f"{who.subagent_type} ({who.description}) was interrupted after {had}{changed}{said}"
+        return f"{about} [subagent_id {who.subagent_id}]"
 
 
 @frozen
@@ -198,7 +199,8 @@ def _describe_child(started: events.AgentStarted, history: Sequence[events.Event
     for name in running.values():
         tally.end(name, "failed")
     spent = sum((charge.spent for charge in charges(own)), Spending())
-    return InterruptedChild(started, turns, text, tuple(changed), spent, tally)
+    took = max(0, round(1000 * (own[-1].at - started.at)))
+    return InterruptedChild(started, turns, text, tuple(changed), spent, tally, took)
 
 
 def _job_number(event: events.Event) -> int:

@@ -72,6 +72,11 @@ def test_a_crash_leaves_the_parent_what_its_child_had(command: Command) -> None:
     assert data["tool_summary"] == [{"tool": "LS", "count": 1, "failed": 0, "denied": 0}]
     assert data["usage"] == {"prompt_tokens": 1_000, "completion_tokens": 100}
     assert data["metadata"]["turns_used"] == "1"
+    assert data["duration_ms"] > 0
+    listed = json.loads(command.cowork("tasks", "list", "--json").out)
+    assert [(row["status"], row["duration_ms"]) for row in listed] == [("aborted", data["duration_ms"])]
+    (said,) = [notice["text"] for notice in ended.of("notice") if "interrupted" in notice["text"]]
+    assert "was interrupted after 1 turn and 1 tool call; last words: half of it [subagent_id explore-1]." in said
     assert view_000(record)["error"].startswith("Subagent was aborted: the process ended")
     assert view_002(record)["result"] == "half of it"
     assert view_003(record)["success"] is False

@@ -136,6 +136,7 @@ def test_a_child_without_an_end_is_interrupted_with_what_it_had(stamp):
     assert (start.agent, start.subagent_id, start.subagent_type, start.model_id) == (child, "id1", "explore", "small")
     assert (found.turns, found.tally.total(), found.text) == (2, 2, "I start.")
     assert found.files_changed == ("a.py", "b.py")
+    assert found.duration_ms > 0
     assert found.spent == Spending(3, Usage(21, 2), 0.875, 0.875)
     assert found.line == (
         "explore (look around) was interrupted after 2 turns and 2 tool calls, changed a.py, b.py; "
