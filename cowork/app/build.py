@@ -38,7 +38,7 @@ from cowork.tools.toolset import ToolSet
 with later(__name__):  # loaded only where they are used
     from cowork.app.mcp.servers import McpRun
     from cowork.sessions import index
-    from cowork.sessions.log.writer import origins
+    from cowork.sessions.log.writer import fork, origins
     from cowork.telemetry import TelemetryExport
     from cowork.tools.json_schema import schema_problems
 
@@ -235,11 +235,15 @@ def _open_session(place: Project) -> tuple[SessionLog | None, list[str]]:
         if options.no_session:
             raise UserError("--no-session stores nothing, so it cannot go on with a session.", "Leave one of them out.")
         entry = index.find(sessions, options.resume) if options.resume else index.latest(sessions, place.root)
+        if options.fork:
+            entry = index.find(sessions, fork(sessions, entry.id))
         hint = f"`cowork sessions show {entry.id}` still reads it."
         with os_error_as(f"Session {entry.id} cannot be written", hint):
             log = SessionLog.open(sessions, entry.id)
         log.summary = entry.summary
         return log, []
+    if options.fork:
+        raise UserError("--fork needs a session to copy.", "Name it with --resume ID, or use --continue.")
     if not place.config.session.enabled:
         return None, []
     try:

@@ -32,7 +32,7 @@ Examples:
   cowork flow resume                         go on with the latest; nothing is paid for twice"""
 )
 
-_LEFT_OUT = ("agent", "continue_", "resume", "no_session", "output_schema", "record", "replay", "dump_requests")
+_LEFT_OUT = ("agent", "continue_", "resume", "fork", "no_session", "output_schema", "record", "replay", "dump_requests")
 On = Annotated[str, typer.Option("--on", metavar="WHERE", help="here, local[:N] processes, or dask:ADDRESS.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=50, help="Tasks at work at once.")]
 SameJobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=0, max=50, help="Tasks at work at once.")]

@@ -104,7 +104,7 @@ def run_command(prompt: Prompt = None, *, given: Given) -> int:
 
 
 @app.command("acp")
-@with_options(chat=True)
+@with_options(chat=True, left_out=("fork",))
 def acp_command(*, given: Given) -> None:
     """Answer an editor through the Agent Client Protocol, on stdin and stdout, until it closes them.
 

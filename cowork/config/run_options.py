@@ -100,6 +100,7 @@ class RunOptions:
 
     continue_: bool = option(False, "--continue -c", "Go on with the latest session of this folder.", _SESSION)
     resume: str = option("", "--resume -r ID", "Go on with this session (its id or the start of it).", _SESSION)
+    fork: bool = option(False, "--fork", "With --continue or --resume: go on in a copy of that session.", _SESSION)
     no_session: bool = option(False, "--no-session", "Store nothing of this run.", _SESSION)
 
     config_file: Path | None = option(None, "--config FILE", "Settings file to use instead of your own.", _FILES)

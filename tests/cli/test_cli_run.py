@@ -232,7 +232,12 @@ def test_a_session_in_use_is_no_internal_error(cowork: Any) -> None:
     (log,) = Path(os.environ["HOME"]).rglob(first["session_id"])
     lock = Lock(next(log.glob("*lock*")))
     done = run(cowork, HELLO, "again", "--output", "json", "--resume", first["session_id"])
+    copied = run(cowork, HELLO, "again", "--output", "json", "--resume", first["session_id"], "--fork")
     lock.release()
+    assert f"cowork --resume {first['session_id']} --fork" in done.stderr
+    assert (copied.returncode, json.loads(copied.stdout)["session_id"] != first["session_id"]) == (0, True)
+    alone = run(cowork, HELLO, "again", "--fork")
+    assert (alone.returncode, "--fork needs a session" in alone.stderr) == (2, True)
     result = json.loads(done.stdout)
     assert (done.returncode, result["terminal_reason"], result["error"]["code"]) == (2, "usage", "usage")
     assert f"in use by process {os.getpid()}" in result["error"]["message"]

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from cowork.sessions.log.lock import Lock
+from cowork.sessions.log.writer import LOCK
 from tests.e2e.terminal import Terminal
 from tests.fakes.command import COWORK, Command, Ended
 from tests.fakes.stage import call, say, turn
@@ -224,21 +226,31 @@ def test_a_home_that_cannot_be_written_stops_no_run(tmp_path: Path, trouble: str
         subprocess.run(["umount", str(home)], check=True)
 
 
-def test_a_fork_goes_on_in_a_copy_and_leaves_the_first_alone(command: Command, log: Path) -> None:
-    before = log.read_bytes()
+@pytest.mark.parametrize("way", ["/fork", "/fork ID", "--fork"])
+def test_a_fork_goes_on_in_a_copy_and_leaves_the_first_alone(command: Command, log: Path, way: str) -> None:
+    before, name = log.read_bytes(), log.parent.name
     (command.home / "ok.json").write_text(json.dumps([say("in the copy")]))
-    words = [str(COWORK), "--script", str(command.home / "ok.json"), "--resume", log.parent.name]
+    words = [str(COWORK), "--script", str(command.home / "ok.json")]
+    words += [] if way == "/fork ID" else ["--resume", name, *(["--fork"] if way == "--fork" else [])]
+    lock = None if way == "/fork" else Lock(log.with_name(LOCK))  # somebody else is in it
+
+    def copies() -> list[Path]:
+        return [path for path in log.parents[1].glob("*/events.jsonl") if path != log]
+
     with Terminal(words, cwd=command.folder, env=command.env) as terminal:
         terminal.wait_for("/help", 30)
-        terminal.type("/fork", "<Enter>")
-        terminal.wait_until(lambda: len(list(log.parents[1].glob("*/events.jsonl"))) == 2, what="the copy")
+        if way != "--fork":
+            terminal.type(way.replace("ID", name), "<Enter>")
+        terminal.wait_until(lambda: any(b"first answer" in copy.read_bytes() for copy in copies()), what="the copy")
         terminal.wait_for("/help")
         terminal.type("go on", "<Enter>")
         terminal.wait_for("in the copy", 20)
     first = log.read_bytes()
     assert first.startswith(before)
     assert b"in the copy" not in first
-    (copy,) = [path for path in log.parents[1].glob("*/events.jsonl") if path != log]
+    if lock:
+        lock.release()
+    (copy,) = copies()
     assert b"first answer" in copy.read_bytes()
     assert b"in the copy" in copy.read_bytes()
 

@@ -83,7 +83,9 @@ class ChatHost:
         jobs.prepare(self.run.tree)  # while the person reads the screen, so that the first command need not wait
 
     def _use(self, run: Run, options: RunOptions) -> None:
-        self.run, self.options = run, options
+        # A copy is made once; whatever opens this conversation again goes on with it.
+        own = replace(options, fork=False, continue_=False, resume=run.session_id) if options.fork else options
+        self.run, self.options = run, own
         self._steering = steering(run.root)  # what trust would be about
 
     def begin(self, *, seen: bool = False, mode: str = "", cleared: bool = False) -> None:

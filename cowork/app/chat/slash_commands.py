@@ -51,7 +51,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("tools", "the tools the model has", on.tools, busy=True),
         Command("diff", "what the agent changed on disk since this chat began", on.diff, busy=True),
         Command("resume", "go on with another session", on.resume, "[id]", on.session_ids, resets=True),
-        Command("fork", "go on in a copy of this session", on.fork, resets=True),
+        Command("fork", "go on in a copy of this session, or of another", on.fork, "[id]", on.session_ids, resets=True),
         Command("rewind", "go back to an earlier prompt", on.rewind, "[n] [chat|files|both] [force]", resets=True),
         Command("export", "write the conversation to a file", on.export, "[file.md|file.html|file.json]"),
         Command("init", "write AGENTS.md by exploring", on.init, sends=True),
@@ -213,12 +213,14 @@ class _Commands:
         log = self.host.run.log
         if log is None:
             raise UserError("This chat is not stored, so it cannot be forked.", "Start without --no-session.")
-        stopped = self._stops()
-        await self.host.run.subagents.stop_all()  # first, so that the copy knows how they ended
-        log.sync()
-        copy = await asyncio.to_thread(fork, self._sessions(), log.id)
-        await self.host.reopen(replace(self.host.options, resume=copy, continue_=False), seen=True, why="resume")
-        return f"This is {copy} now; the original {log.id} stays as it was. {stopped}".rstrip()
+        source = index.find(self._sessions(), rest).id if rest else log.id
+        stopped, is_this = self._stops(), source == log.id
+        if is_this:
+            await self.host.run.subagents.stop_all()  # first, so that the copy knows how they ended
+            log.sync()
+        copy = await asyncio.to_thread(fork, self._sessions(), source)
+        await self.host.reopen(replace(self.host.options, resume=copy, continue_=False), seen=is_this, why="resume")
+        return f"This is {copy} now; the original {source} stays as it was. {stopped}".rstrip()
 
     def _stops(self) -> str:
         """What runs in the background and ends when this session is left, in a sentence; empty when nothing does."""

@@ -93,8 +93,7 @@ def _flock(fd: int, how: int) -> bool | None:
 
 def _in_use(path: Path, pid: int | None) -> UserError:
     who = f"process {pid}" if pid else "another process"
-    hint = "Close it there first, or fork it to go on from here."
-    return UserError(f"Session {path.parent.name} is in use by {who}.", hint)
+    return UserError(f"Session {path.parent.name} is in use by {who}.", "Close it there first.")
 
 
 def _take_claim(path: Path) -> Path | None:

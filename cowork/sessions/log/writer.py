@@ -117,7 +117,12 @@ class SessionLog:
         """Go on with a session; what it holds is in `loaded`, without results that the conversation let go of."""
         folder = folder_of(sessions, session_id)
         own_mode(folder)
-        lock = Lock(folder / LOCK)
+        try:
+            lock = Lock(folder / LOCK)
+        except UserError as error:
+            error.hint = f"Close it there first, or go on in a copy: `cowork --resume {session_id} --fork`"
+            error.hint += f", or `/fork {session_id}` in the chat."
+            raise
         try:
             loaded = resume_reader.read_to_resume(folder_of(sessions, session_id) / LOG)
             return cls(folder, lock, loaded, new=False)
