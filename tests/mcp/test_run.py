@@ -167,6 +167,13 @@ async def test_without_a_person_a_server_of_the_project_is_left_alone(place: Pla
     ]
 
 
+async def test_a_server_that_is_away_is_told_in_a_sentence(place: Place) -> None:
+    place.user(away={"type": "http", "url": "http://127.0.0.1:1/mcp"})
+    await place.play("done", settings={"mcp.wait": 30.0})
+    (said,) = place.notices()
+    assert said.startswith("MCP server away is not used: No connection to 127.0.0.1")
+
+
 async def test_an_untrusted_project_starts_nothing(place: Place) -> None:
     place.project(fake=raw_entry())
     assert (await place.play("done")).mcp is None

@@ -152,7 +152,7 @@ def test_a_file_outside_names_the_option_that_would_allow_it(workspace: Workspac
 
 
 def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> None:
-    assert "present your plan" in bash(permit(workspace, mode="plan"), "npm test").reason
+    assert "with ExitPlan, or as text" in bash(permit(workspace, mode="plan"), "npm test").reason
 
 
 @pytest.mark.parametrize(

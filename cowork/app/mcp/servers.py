@@ -228,7 +228,7 @@ class McpRun:
             case "login":
                 said, hint = "wants a login", f"`cowork mcp login {server.name}`"
             case "failed":
-                said, hint = f"is not used: it {server.problem}", f"`cowork mcp test {server.name}` shows more"
+                said, hint = f"is not used: {server.problem}", f"`cowork mcp test {server.name}` shows more"
             case _:
                 said, hint = "is still starting", "the first request goes without it"
         self._notice(f"MCP server {server.name} {said}; {hint}.", "warning")
