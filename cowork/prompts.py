@@ -13,7 +13,7 @@ from cowork.core.front_matter import with_imports
 from cowork.core.git import folders_down_to
 from cowork.core.ports import TASK_MARK, AgentDef
 
-KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")
+KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md")
 KNOWLEDGE_BYTES = 32_000
 
 
@@ -63,17 +63,22 @@ def environment(cwd: Path, branch: str = "") -> str:
 def knowledge_files(
     cwd: Path, user_folder: Path | None, *, trusted: bool, names: Sequence[str] = KNOWLEDGE_NAMES
 ) -> list[Path]:
-    """AGENTS.md (else CLAUDE.md) of the user, then of each folder from the project root down to cwd."""
+    """AGENTS.md (else CLAUDE.md) of the user, then of each folder from the project root down to cwd.
+
+    Behind each stands AGENTS.local.md (else CLAUDE.local.md) of the same folder, which is for one person.
+    """
     folders = [user_folder] if user_folder else []
     folders += folders_down_to(cwd) if trusted else []
-    found = (next((f / n for n in names if (f / n).is_file()), None) for f in dict.fromkeys(folders))
+    local = [f"{name.removesuffix('.md')}.local.md" for name in names if "/" not in name]
+    sets = [(folder, some) for folder in dict.fromkeys(folders) for some in (names, local)]
+    found = (next((folder / n for n in some if (folder / n).is_file()), None) for folder, some in sets)
     return [path for path in found if path]
 
 
 def knowledge(
     files: Sequence[Path], max_bytes: int = KNOWLEDGE_BYTES, may_tell: Callable[[Path], bool] = lambda path: True
 ) -> str:
-    """The text of those files with their `@import` lines followed, within bounds and without what may not be told."""
+    """The text of those files with the files they name by `@`, within bounds and without what may not be told."""
     room = max_bytes
     parts: list[str] = []
     for path in files:

@@ -10,6 +10,7 @@ import pytest
 from cowork import prompts
 from cowork.core.ports import ToolSpec
 from cowork.engine.assembly import Rights, with_agents
+from cowork.permissions.trust import STEERING
 from cowork.tools.builtin import builtin_tools
 from tests.fakes.agents import load_agents
 from tests.fakes.calls import TOOLS
@@ -97,3 +98,37 @@ def test_project_knowledge_is_read_from_the_top_down_with_imports_and_bounds(tmp
     assert "secret" not in text
     assert "[cut: " in prompts.knowledge(files, max_bytes=10)
     assert prompts.knowledge_files(inner, None, trusted=False) == []
+
+
+def test_a_sentence_of_notes_brings_in_the_files_it_names_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in ("style", "tests", "code", "fenced", "my notes"):
+        (tmp_path / "docs" / f"{name}.md").write_text(f"Text of {name}.")
+    (tmp_path / "CLAUDE.md").write_text(
+        '`x`: see @docs/style.md, for style.\n- **@docs/tests.md** and @"docs/my notes.md"\n'
+        "Not `@docs/code.md` or me@docs/code.md.\n```\n@docs/fenced.md\n```\nBy @nobody.\n"
+    )
+    assert prompts.knowledge([tmp_path / "CLAUDE.md"]).splitlines()[1:-1] == [
+        "`x`: see @docs/style.md, for style.",
+        "Text of style.",
+        '- **@docs/tests.md** and @"docs/my notes.md"',
+        "Text of tests.",
+        "Text of my notes.",
+        "Not `@docs/code.md` or me@docs/code.md.",
+        "```",
+        "@docs/fenced.md",
+        "```",
+        "By @nobody.",
+    ]
+
+
+def test_notes_that_trust_is_about_are_read(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".claude").mkdir()
+    names = [".claude/CLAUDE.md", "CLAUDE.local.md", "CLAUDE.md", "AGENTS.local.md", "AGENTS.md"]
+    seen = []
+    for name in names:
+        (tmp_path / name).write_text("x")
+        assert name in STEERING
+        seen.append([str(p.relative_to(tmp_path)) for p in prompts.knowledge_files(tmp_path, None, trusted=True)])
+    assert seen == [names[:1], names[:2], [names[2], names[1]], [names[2], names[3]], [names[4], names[3]]]

@@ -201,7 +201,8 @@ class Knowledge(Section, prefix="knowledge"):
     """What the model is told about the project at the start."""
 
     files: tuple[str, ...] = key(
-        ("AGENTS.md", "CLAUDE.md"), "File names looked for in each folder; the first found counts."
+        ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"),
+        "File names looked for in each folder; the first found counts, then its like in .local.md.",
     )
     max_bytes: int = bound(32_000, "Most bytes in all.", 0, 1_000_000)
 

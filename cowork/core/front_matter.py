@@ -18,15 +18,16 @@ from cowork.core.workspace import parse_json, start_of
 MAX_FILE = 256 * 1024
 MAX_FILES = 500
 MAX_DEPTH = 20
-# A line `@path` of a notes file stands for the text of another file of the same folder tree.
-_IMPORT = re.compile(r"^@([^\s@]+)[ \t]*$", re.MULTILINE)
 # A name behind `@` goes on to the next blank, or stands in quotes; `@` in it, as in icon@2x.png, ends no name.
 AT = r"(?:^|(?<=[\s(\[\"'`]))@"
 BARE = r"(?!\")(?:[^\s@]|(?<![.,;:!?)\]\"'`])@)"
 _MENTION = re.compile(rf'{AT}(?:"([^"\n]+)"|({BARE}+))')
 _AFTER = ".,;:!?)]\"'`"  # belongs to the sentence, not to the name
-_CODE = r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)|`[^`\n]+`"
-_NO_NAME = re.compile(rf"{_CODE}|\*+|\|", re.MULTILINE | re.DOTALL)  # in Markdown: code, emphasis, bars of tables
+_FENCED = r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)"
+# In Markdown: code, emphasis, bars of tables.
+_NO_NAME = re.compile(rf"{_FENCED}|`[^`\n]+`|\*+|\|", re.MULTILINE | re.DOTALL)
+# A line `@path` of notes stands for the text of another file of the same folder tree; in a sentence it adds that below.
+_LINE = re.compile(rf"{_FENCED}|^[^\n]*@[^\n]*", re.MULTILINE | re.DOTALL)
 _IMPORT_DEPTH = 5
 _IMPORT_BYTES = 1_000_000
 _IMPORT_FILES = 100
@@ -236,13 +237,19 @@ def with_imports(path: Path, may_tell: Callable[[Path], bool] = lambda path: Tru
         folder = file.parent
 
         def include(match: re.Match[str]) -> str:
-            target = Path(os.path.realpath(folder / match[1]))
-            if depth >= _IMPORT_DEPTH or len(read) >= _IMPORT_FILES or target in read:
-                return match[0]
-            if not target.is_relative_to(base) or not target.is_file():
-                return match[0]
-            return text_of(target, depth + 1)
+            line = match[0]
+            names = () if match[1] else mentions(line, markdown=True)
+            found = [text for name in names if (text := imported(name)) is not None]
+            return "\n".join(
+                found if len(names) == 1 and found and line.strip() == mention(names[0]) else [line, *found]
+            )
 
-        return _IMPORT.sub(include, raw.decode("utf-8", "replace").replace("\r\n", "\n"))
+        def imported(name: str) -> str | None:
+            if depth >= _IMPORT_DEPTH or len(read) >= _IMPORT_FILES or not os.path.isfile(folder / name):
+                return None
+            target = Path(os.path.realpath(folder / name))
+            return text_of(target, depth + 1) if target.is_relative_to(base) and target not in read else None
+
+        return _LINE.sub(include, raw.decode("utf-8", "replace").replace("\r\n", "\n"))
 
     return text_of(path, 0), read
