@@ -56,6 +56,12 @@ class HookRule:
     def name(self) -> str:
         return f"{self.event}({self.matcher})" if self.matcher not in ("", "*") else self.event
 
+    def folder(self, root: Path) -> Path:
+        """Where it runs: a project's beside the `.claude`, `.agents` or `.cowork` it is from, others in the root."""
+        if self.origin != "project":
+            return root
+        return self.plugin_root.parents[2] if self.plugin_root else self.path.parents[1]
+
     def matches(self, event: HookEvent, subject: str, data: Mapping[str, Any] | None = None) -> bool:
         """Whether it wants to hear of this; without `data` its condition is not asked."""
         if event != self.event or not matcher_fits(self.matcher, subject):
@@ -187,7 +193,7 @@ class FileHooks(Hooks):
     async def fire(self, call: HookCall) -> HookVerdict:
         """Run what matches, each command once, and join what they say."""
         wanted = [rule for rule in self._rules() if rule.matches(call.event, call.subject, call.data)]
-        rules = {(rule.command, rule.args, rule.plugin_root): rule for rule in wanted}.values()
+        rules = {(rule.command, rule.args, rule.plugin_root, rule.folder(self._root)): rule for rule in wanted}.values()
         waits = [rule for rule in rules if rule.waits and call.event != "Notification"]
         for rule in rules:
             if rule not in waits:
@@ -223,13 +229,14 @@ class FileHooks(Hooks):
 
     async def _run(self, rule: HookRule, call: HookCall) -> HookVerdict:
         given = json.dumps(self.input_for(call, rule.contract)).encode()
-        environ = {"CLAUDE_PROJECT_DIR": str(self._root), "COWORK_PROJECT_DIR": str(self._root)}
+        folder = rule.folder(self._root)
+        environ = {"CLAUDE_PROJECT_DIR": str(folder), "COWORK_PROJECT_DIR": str(folder)}
         if rule.plugin_root:
             data = self._plugin_data / rule.plugin_root.name
             own = {"PLUGIN_ROOT": str(rule.plugin_root), "PLUGIN_DATA": str(data)}
             environ |= own | {f"CLAUDE_{name}": value for name, value in own.items()}
         try:
-            ended = await self._launch(shell_line(rule, environ), given, self._root, environ, rule.timeout)
+            ended = await self._launch(shell_line(rule, environ), given, folder, environ, rule.timeout)
         except Exception as error:  # whatever a hook does, the session goes on
             self._warn(f"The hook {rule.name} could not be run: {error} ({rule.path}:{rule.line})")
             return HookVerdict()

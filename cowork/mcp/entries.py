@@ -64,6 +64,10 @@ class ServerEntry:
         text = json.dumps([self.name, self.raw], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
+    def folder(self, root: Path) -> Path:
+        """What its relative paths start from: the folder of a project's file, else the root of the run."""
+        return Path(self.where).parent if self.scope == "project" else root
+
     @property
     def line(self) -> str:
         """What would be run or reached, as written."""

@@ -304,6 +304,29 @@ def test_nothing_of_an_untrusted_folder_runs_and_keys_stay_home(command: Command
     assert [e for e in done.of("notice") if e["code"] == "hook"] == []
 
 
+@pytest.mark.parametrize(
+    "name", [".cowork/hooks.json", ".claude/settings.json", ".cowork/plugins/acme/hooks/hooks.json"]
+)
+def test_hooks_of_a_project_run_beside_their_folder_wherever_the_run_starts(command: Command, name: str) -> None:
+    top, sub = command.folder, command.folder / "sub"
+    for folder in (top / ".git", sub / ".cowork", (top / name).parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    if "plugins" in name:
+        (top / ".cowork/plugins/acme/.claude-plugin").mkdir()
+        (top / ".cowork/plugins/acme/.claude-plugin/plugin.json").write_text('{"name": "acme"}')
+    for folder, file in ((top, top / name), (sub, sub / ".cowork/hooks.json")):
+        (folder / "note.sh").write_text('{ pwd; echo "$CLAUDE_PROJECT_DIR"; echo "$COWORK_PROJECT_DIR"; cat; } >heard')
+        rule = {"matcher": "Bash", "hooks": [{"command": "sh ./note.sh"}]}
+        file.write_text(json.dumps({"hooks": {"PreToolUse": [rule]}}))
+    below = Command(sub, command.home)
+    done = below.play([{"call": {"Bash": {"command": "ls"}}}, {"say": "ok"}], "--trust")
+    assert done.record("Bash")["status"] == "success"
+    for folder in (top, sub):
+        *said, told = (folder / "heard").read_text().splitlines()
+        assert said == [str(folder)] * 3
+        assert json.loads(told)["cwd"] == str(sub)
+
+
 def test_a_session_says_why_it_ended_and_how_the_next_began(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     note = {"command": f"cat >>{heard}; echo >>{heard}", "timeout": 60}

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from cowork.core.events import AgentEnded, Event, Notice, ToolEnded
 from cowork.core.ports import Answer, Question
 from cowork.engine.loop import Prompt
 from tests.e2e.test_slash_commands import chat
-from tests.mcp.conftest import raw_entry
+from tests.mcp.conftest import FAKE, raw_entry
 
 
 class Place:
@@ -156,6 +157,26 @@ async def test_a_server_of_the_project_waits_for_a_yes_to_its_entry(place: Place
     await place.play(*steps, **options)
     assert len(place.asked) == 2, "another entry asks again"
     assert "There is no tool 'mcp__fake__echo'" in place.results("mcp__fake__echo")[-1]
+
+
+async def test_a_server_of_the_project_runs_in_the_folder_of_its_file(place: Place) -> None:
+    (place.root / ".git").mkdir()
+    (place.root / "bin").mkdir()
+    started = place.root / "bin/server"
+    started.write_text(f'#!/bin/sh\necho "$CLAUDE_PROJECT_DIR" >"$1"\nexec {sys.executable} -I -S {FAKE} {{}}\n')
+    started.chmod(0o755)
+    place.project(
+        near={"command": "./bin/server", "args": ["near"]},
+        named={"command": "${CLAUDE_PROJECT_DIR}/bin/server", "args": ["../named"], "cwd": "bin"},
+    )
+    below = place.root / "sub"
+    below.mkdir()
+    calls = [call(f"mcp__{name}__echo", text=name) for name in ("near", "named")]
+    await place.play(*calls, "done", cwd=below, trust=True, settings={"mcp.wait": 30.0})
+    assert (place.notices(), place.results("mcp__near__echo"), place.results("mcp__named__echo")) == (
+        [], ["echo: near"], ["echo: named"],
+    )  # fmt: skip
+    assert [(place.root / name).read_text() for name in ("near", "named")] == [f"{place.root}\n"] * 2
 
 
 async def test_without_a_person_a_server_of_the_project_is_left_alone(place: Place) -> None:

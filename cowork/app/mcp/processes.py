@@ -165,11 +165,12 @@ class LocalServer:
 
 async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ: Mapping[str, str]) -> LocalServer:
     """Start a server with an environment of its own: nothing that looks like a key, and what its entry names."""
-    own = clean_environ(environ) | dict(entry.env)
+    own = clean_environ(environ) | {"CLAUDE_PROJECT_DIR": str(root)} | dict(entry.env)
     cwd = Path(os.path.realpath(root / Path(entry.cwd or ".").expanduser()))
     if not cwd.is_dir():
         raise McpError(f"has the folder {cwd}, which is not there")
-    program = shutil.which(os.path.expanduser(entry.command), path=own.get("PATH", os.defpath))
+    named = os.path.expanduser(entry.command)
+    program = shutil.which(os.path.join(cwd, named) if "/" in named else named, path=own.get("PATH", os.defpath))
     if program is None:
         raise McpError(f"cannot be started: {one_line(entry.command, 100)} is not installed")
     for _ in range(jobs.TRIES + 1):

@@ -55,7 +55,7 @@ class McpRun:
         self.servers: dict[str, Server] = {}
         for name, entry in entries.items():
             try:
-                self.servers[name] = Server(fill(entry, place.environ), self._ports)
+                self.servers[name] = self._server(entry)
             except UserError as error:
                 self.problems.append(error.message)
         self._approvals = Approvals(place.environ)
@@ -84,7 +84,7 @@ class McpRun:
             self._notice(problem, "warning")
         for entry in entries:
             if entry.name not in self.servers:
-                self.servers[entry.name] = Server(fill(entry, self.place.environ), self._ports)
+                self.servers[entry.name] = self._server(entry)
         named = [self.servers[name] for name in definition.named_servers if name in self.servers]
         async with self._settling:
             named = [server for server in named if await self._may_use(server)]
@@ -241,7 +241,12 @@ class McpRun:
             given = any(name.lower() == "authorization" for name in entry.headers)
             auth = None if given else OAuth(entry.url, entry.oauth, KeptTokens(entry, self.place.environ))
             return HttpChannel(entry.url, entry.headers, auth)
-        return StdioChannel(entry, self._run().tree, self.place.root, self.place.environ)
+        return StdioChannel(entry, self._run().tree, entry.folder(self.place.root), self.place.environ)
+
+    def _server(self, entry: ServerEntry) -> Server:
+        """A server that is not started yet, with the variables of its entry filled in."""
+        own = {"CLAUDE_PROJECT_DIR": str(entry.folder(self.place.root))}
+        return Server(fill(entry, {**self.place.environ, **own}), self._ports)
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
