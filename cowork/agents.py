@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cowork.core.front_matter import BadFile, Marked, Problem, split, text_of_file
-from cowork.core.ports import MODES, AgentDef, AgentOrigin, is_tool_word
+from cowork.core.errors import UserError
+from cowork.core.front_matter import BadFile, Marked, Problem, split, text_of_file, words_of_list
+from cowork.core.ports import MODES, AgentDef, AgentOrigin, is_tool_word, mode_of
 
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "purple", "orange", "pink")
 
@@ -82,7 +83,6 @@ _PEER_KEYS = frozenset(
     | {"mode", "temperature", "kind", "steps", "hidden", "prompt", "permission", "timeout_mins"}
 )
 _PEER_MODELS = {"haiku": "light", "sonnet": "main", "opus": "main"}
-_PEER_MODES = {"default": "ask", "acceptEdits": "accept-edits", "bypassPermissions": "bypass"}
 
 
 class _Head:
@@ -119,7 +119,7 @@ class _Head:
         if value is None or value == "*":
             return None
         if isinstance(value, str):
-            value = [part.strip() for part in value.split(",") if part.strip()]
+            value = words_of_list(value)
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise self.wrong(key, "must be a list of tool names")
         # `Bash(git:*)` in another program's file names the tool Bash; its pattern is for permission rules.
@@ -166,9 +166,11 @@ def _agent(
             head.note(key, f"there is no tool {unknown!r}", unknown_tool=True)
     if "*" in disallowed or head.given.get("disallowed_tools") == "*":
         disallowed = ("*",)
-    mode = _PEER_MODES.get(head.word("permission_mode"), head.word("permission_mode"))
-    if mode and mode not in MODES:
-        raise head.wrong("permission_mode", f"{mode!r} is not one of {', '.join(MODES)}")
+    mode = head.word("permission_mode")
+    try:
+        mode = mode_of(mode) if mode else ""
+    except UserError as error:
+        raise head.wrong("permission_mode", f"{mode!r} is not one of {', '.join(MODES)}") from error
     isolation, color = head.word("isolation"), head.word("color")
     if isolation not in ("", "worktree"):
         raise head.wrong("isolation", f"{isolation!r} is not worktree")

@@ -50,6 +50,27 @@ def test_a_file_of_our_own_and_one_of_claude_code_both_load(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("head", "key", "value"),
+    [
+        (
+            "description: Use this agent to manage docs. Examples: <example>Context: User needs docs.</example>",
+            "description",
+            "Use this agent to manage docs. Examples: <example>Context: User needs docs.</example>",
+        ),
+        ("description: d\ntools: *", "tools", None),
+        ("description: d\ndisallowedTools: * ", "disallowed_tools", ("*",)),
+        ("description: d\ntools: Bash(git add, git log), Read", "tools", ("Bash", "Read")),
+        ("description: d\npermissionMode: dontAsk", "permission_mode", "ask"),
+        ("description: d\npermissionMode: acceptEdits", "permission_mode", "accept-edits"),
+    ],
+)
+def test_files_as_claude_code_writes_them_load(tmp_path: Path, head: str, key: str, value: object) -> None:
+    agent, problems = read_agent(write(tmp_path, "x", f"---\nname: x\n{head}\n---\nrole"), "project", KNOWN)
+    assert problems == []
+    assert getattr(agent, key) == value
+
+
+@pytest.mark.parametrize(
     ("text", "line", "said"),
     [
         ("no front matter", 1, "does not start with front matter"),

@@ -133,10 +133,10 @@ def leads_out(path: Path, folder: Path) -> bool:
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
-def split(text: str, *, lenient: bool = False) -> Marked:
+def split(text: str) -> Marked:
     """The parts of a file's text; BadFile where there is no head, or none that can be read.
 
-    `lenient` reads values that want quotes, such as `Use when: …`, as they were meant.
+    Values that want quotes, such as `Use when: …` and `*`, are read as they were meant.
     """
     if not text.startswith("---\n"):
         raise BadFile(1, "does not start with front matter (a line of ---)")
@@ -150,7 +150,7 @@ def split(text: str, *, lenient: bool = False) -> Marked:
         return Marked(_plain(head) or _yaml(head), head, body)
     except BadFile:
         quoted = _UNQUOTED.sub(lambda m: f"{m[1]}: {json.dumps(m[2], ensure_ascii=False)}", head)
-        if not lenient or quoted == head:
+        if quoted == head:
             raise
         return Marked(_yaml(quoted), head, body)
 
@@ -159,8 +159,14 @@ def split(text: str, *, lenient: bool = False) -> Marked:
 _PLAIN_LINE = re.compile(
     r"([A-Za-z_][A-Za-z_-]*): (?:([A-Za-z](?:[^\s:#]|:(?=\S)|(?<=\S)#| (?=[^ \t#]))*)|\"([^\"\\]+)\"|'([^']+)')"
 )
-_UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*): ((?![\"'|>{&*!%@`]).*?(?::[ ]|[ ]#|\][ ]).*)$", re.MULTILINE)
+_UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*): (\*|(?![\"'|>{&*!%@`]).*?(?::[ ]|[ ]#|\][ ]).*)[ ]*$", re.MULTILINE)
+_LISTED = re.compile(r"[\w*.-]+(?:\([^)]*\))?")
 _YAML_WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
+
+
+def words_of_list(text: str) -> list[str]:
+    """The words of a list of tools with commas or spaces; `Bash(git add, git log)` is one."""
+    return _LISTED.findall(text)
 
 
 def _plain(head: str) -> dict[str, Any] | None:

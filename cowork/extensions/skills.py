@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.front_matter import BadFile, Marked, Problem, split, text_of_file
+from cowork.core.front_matter import BadFile, Marked, Problem, split, text_of_file, words_of_list
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
 
 SKILL_FILE = "SKILL.md"
 LINE_CHARS = 230  # of a skill's line in the catalogue: 60 tokens at most
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_LISTED = re.compile(r"[\w*-]+(?:\([^)]*\))?")
 _KNOWN = re.compile(
     r"name|description|when_to_use|argument[-_]hint|arguments|(?:dis)?allowed-tools|model|context|agent"
     r"|disable-model-invocation|user-invocable|license|compatibility|metadata|version"
@@ -69,7 +68,7 @@ def read_skill(
     try:
         text = text_of_file(path)
         headed = kind == "skill" or text.startswith("---\n")
-        file = split(text, lenient=True) if headed else Marked({}, "", text)
+        file = split(text) if headed else Marked({}, "", text)
         facts, notes = _facts(path, kind, name, file)
     except BadFile as bad:
         return None, [bad.problem(path)]
@@ -144,7 +143,7 @@ def _words(given: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = given.get(key)
     if value is None:
         return ()
-    return tuple(map(str, value)) if isinstance(value, list) else tuple(_LISTED.findall(str(value)))
+    return tuple(map(str, value)) if isinstance(value, list) else tuple(words_of_list(str(value)))
 
 
 def pieces(skill: Skill, typed: str, places: Mapping[str, str]) -> list[Piece]:

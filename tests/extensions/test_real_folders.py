@@ -110,6 +110,7 @@ FOLDERS: list[tuple[str, Build, list[str], str]] = [
     ("commands in folders", files(_claude__commands__git__pr="Open a PR"), [], ""),
     ("a command with a head",
      command("fix", "---\nargument-hint: [n] [m]\nallowed-tools: Bash(git *)\n---\nFix $1"), ["fix"], ""),
+    ("a command that wants every tool", command("fix", "---\nallowed-tools: *\n---\nFix it"), ["fix"], ""),
     ("a command that wants to run", command("evil", "!`touch RAN`"), ["evil"], ""),
     ("two of a name", all_of(command("x", "Do"), skill("x")), ["x"], "is already that of"),
     ("hooks", lambda r: put(r, ".claude/settings.json", json.dumps(HOOK)) and None, [], ""),
