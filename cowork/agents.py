@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cowork.core.blocks import PEER_NAMES, PEER_TOOLS, tool_names
 from cowork.core.errors import UserError
 from cowork.core.front_matter import BadFile, Marked, Problem, split, text_of_file, words_of_list
 from cowork.core.ports import MODES, AgentDef, AgentOrigin, is_tool_word, mode_of
@@ -123,7 +124,8 @@ class _Head:
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise self.wrong(key, "must be a list of tool names")
         # `Bash(git:*)` in another program's file names the tool Bash; its pattern is for permission rules.
-        return tuple(dict.fromkeys(v.split("(")[0].strip() for v in value))
+        names = (v.split("(")[0].strip() for v in value)
+        return tuple(dict.fromkeys(PEER_NAMES.get(name, name) for name in names))
 
     def number(self, key: str, most: int) -> int | None:
         value = self.given.get(key)
@@ -132,6 +134,13 @@ class _Head:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise self.wrong(key, f"must be a whole number from 1 to {most}")
         return value
+
+    def mode(self) -> str:
+        word = self.word("permission_mode")
+        try:
+            return mode_of(word) if word else ""
+        except UserError as error:
+            raise self.wrong("permission_mode", f"{word!r} is not one of {', '.join(MODES)}") from error
 
     def servers(self) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
         """(names of MCP servers, entries of its own): a list of either, a table of entries, or names with commas."""
@@ -162,15 +171,14 @@ def _agent(
         raise BadFile(1, "the role prompt below the front matter is empty")
     tools, disallowed = head.names("tools"), head.names("disallowed_tools") or ()
     for key, names in (("tools", tools), ("disallowed_tools", disallowed)):
-        for unknown in (n for n in names or () if known_tools and not is_tool_word(n, known_tools)):
-            head.note(key, f"there is no tool {unknown!r}", unknown_tool=True)
+        for name in (n for n in names or () if known_tools and not is_tool_word(n, known_tools)):
+            peers = name in PEER_TOOLS
+            why = (
+                f"{name!r} is a tool of another agent program and is ignored" if peers else f"there is no tool {name!r}"
+            )
+            head.note(key, why, unknown_tool=not peers)
     if "*" in disallowed or head.given.get("disallowed_tools") == "*":
         disallowed = ("*",)
-    mode = head.word("permission_mode")
-    try:
-        mode = mode_of(mode) if mode else ""
-    except UserError as error:
-        raise head.wrong("permission_mode", f"{mode!r} is not one of {', '.join(MODES)}") from error
     isolation, color = head.word("isolation"), head.word("color")
     if isolation not in ("", "worktree"):
         raise head.wrong("isolation", f"{isolation!r} is not worktree")
@@ -178,17 +186,17 @@ def _agent(
         head.note("color", f"{color!r} is not one of {', '.join(COLORS)}")
     model = head.word("model", "inherit")
     servers, own_servers = head.servers()
-    spelled = {name.casefold(): name for name in known_tools}  # a word that is not understood must not loosen it
+    spelled = {peer.casefold(): ours for ours in known_tools for peer in tool_names(ours)}  # no spelling loosens it
     agent = AgentDef(
         name=head.given["name"],
         description=" ".join(head.given["description"].split()),
         role=file.body.strip(),
-        tools=tools,
+        tools=None if tools is None else tuple(name for name in tools if name not in PEER_TOOLS),
         disallowed_tools=tuple(spelled.get(name.casefold(), name) for name in disallowed),
         model=_PEER_MODELS.get(model, model),
         max_turns=head.number("max_turns", 100),
         timeout=head.number("timeout", 86_400),
-        permission_mode=mode,
+        permission_mode=head.mode(),
         color=color if color in COLORS else "",
         isolation=isolation,
         servers=servers,

@@ -60,6 +60,8 @@ def test_a_file_of_our_own_and_one_of_claude_code_both_load(tmp_path: Path) -> N
         ("description: d\ntools: *", "tools", None),
         ("description: d\ndisallowedTools: * ", "disallowed_tools", ("*",)),
         ("description: d\ntools: Bash(git add, git log), Read", "tools", ("Bash", "Read")),
+        ("description: d\ntools: Agent(worker, researcher), Read, KillShell", "tools", ("Task", "Read", "KillBash")),
+        ("description: d\ndisallowedTools: Agent, AskUserQuestion", "disallowed_tools", ("Task", "AskUser")),
         ("description: d\npermissionMode: dontAsk", "permission_mode", "ask"),
         ("description: d\npermissionMode: acceptEdits", "permission_mode", "accept-edits"),
     ],
@@ -109,6 +111,16 @@ def test_unknown_tools_and_keys_are_said_and_the_agent_loads(tmp_path: Path) -> 
     assert [(p.line, p.message, p.fatal) for p in problems] == [
         (5, "colour: is not a known key", False),
         (4, "tools: there is no tool 'Fly'", False),
+    ]
+
+
+def test_tools_that_only_other_programs_have_are_left_out_and_warn_of_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, "x", "---\nname: x\ndescription: d\ntools: Read, NotebookEdit\n---\nrole")
+    agent, problems = read_agent(path, "user", KNOWN)
+    assert agent is not None
+    assert agent.tools == ("Read",)
+    assert [(p.message, p.unknown_tool) for p in problems] == [
+        ("tools: 'NotebookEdit' is a tool of another agent program and is ignored", False)
     ]
 
 

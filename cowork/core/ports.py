@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from cowork.core.blocks import Block, Image, Json, Message, Spoken, Usage
+from cowork.core.blocks import PEER_NAMES, Block, Image, Json, Message, Spoken, Usage
 from cowork.core.errors import ToolErrorCode, UserError
 from cowork.core.events import Event
 from cowork.core.frozen import frozen
@@ -173,6 +173,7 @@ OPTIONAL_TOOLS: Mapping[str, Family] = {
 
 def is_tool_word(word: str, names: Container[str]) -> bool:
     """Whether a word of a list can name tools, given the names there are; those of a server may come later."""
+    word = PEER_NAMES.get(word, word)
     return word in names or word in TOOL_GROUPS or word in OPTIONAL_TOOLS or word == "*" or word.startswith("mcp__")
 
 

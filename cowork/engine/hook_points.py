@@ -41,7 +41,7 @@ class HookPoints:
         """The record of a call that ran, with what hooks add to it or put in its place."""
         after = NOTHING
         if record.status != "error":
-            response = {"success": True, "text": record.text, "data": record.data}
+            response = {"success": True, "text": record.text, "data": record.data} | _peer_fields(args, record)
             data = {"tool_name": tool, "tool_input": args, "tool_use_id": tool_use_id, "tool_response": response}
             after = await self._fire("PostToolUse", tool, data)
         text = record.text if after.output is None else after.output
@@ -95,6 +95,13 @@ class HookPoints:
             return NOTHING
         self.stop = self.stop or verdict.stop
         return verdict
+
+
+def _peer_fields(args: Json, record: ToolRecord) -> Json:
+    """What hooks of Claude Code read in a response: the output of a command, the file of a tool for files."""
+    if record.display.get("kind") == "terminal":  # one stream holds both outputs
+        return {"stdout": record.text, "stderr": "", "interrupted": False}
+    return {"filePath": args["file_path"]} if "file_path" in args else {}
 
 
 def apply_verdict(decision: Decision, verdict: HookVerdict) -> Decision:

@@ -98,6 +98,8 @@ def find(places: Sequence[ExtensionFolder], plugin_data: Path, known_tools: Coll
             # A user may link to what is elsewhere, a plugin and a project may not.
             base = place.folder if place.plugin else place.folder / f"{kind}s"
             if (place.plugin or (place.origin == "project" and kind != "hook")) and leads_out(path, base):
+                if not place.plugin and any(not leads_out(path, other.folder / f"{kind}s") for other in places):
+                    continue  # it is read there
                 wrong = [Problem(path, 1, "is a link out of its folder", hint="Copy it here")]
             elif kind == "hook":
                 rules, wrong = read_hooks(path, place.origin, place.plugin.root if place.plugin else None)

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.blocks import Json, as_object
+from cowork.core.blocks import Json, as_object, tool_names
 from cowork.core.front_matter import BadFile, Problem, json_of_file, line_of
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, Hooks, HookVerdict, join_verdicts
@@ -23,6 +23,7 @@ Contract = Literal["claude", "codex"]
 _LIST = re.compile(r"[\w ,|-]*")
 _USUAL_SECONDS = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
 SECONDS = 600.0  # for other events, as people who bring hooks along are used to
+_MOST_SECONDS = 3600.0
 MOST_TEXT = 10_000  # characters of what a hook says
 BLOCKED = 2  # the exit code that says no
 # Where an exit code of 2 says no; elsewhere it is told to the person and changes nothing.
@@ -73,9 +74,10 @@ def matcher_fits(matcher: str, subject: str) -> bool:
     """Whether a matcher speaks of a name: all for `*`, a list of exact names, else a regular expression."""
     if matcher in ("", "*"):
         return True
+    names = tool_names(subject)
     if _LIST.fullmatch(matcher):
-        return subject in re.split(r"\s*[,|]\s*", matcher.strip())
-    return re.search(matcher, subject) is not None
+        return any(name in names for name in re.split(r"\s*[,|]\s*", matcher.strip()))
+    return any(re.search(matcher, name) for name in names)
 
 
 def read_hooks(
@@ -94,7 +96,7 @@ def read_hooks(
     for event, groups in hooks.items() if found.get("disableAllHooks") is not True else ():
         line = line_of(text, event)
         for facts in _read_event(event, groups):
-            if isinstance(facts, BadFile):  # a hint: an event or a kind of hook that is none of ours
+            if isinstance(facts, BadFile):  # a hint: what is none of ours, or is mended
                 message = f"{event}: {facts.message}"
                 problems.append(Problem(path, line, message, fatal=not facts.hint, hint=facts.hint))
                 continue
@@ -120,9 +122,13 @@ def _read_event(event: str, groups: Any) -> Iterator[dict[str, Any] | BadFile]:
             continue
         for hook in group["hooks"]:
             try:
-                yield {"matcher": matcher, **_read_hook(event, hook)}
+                facts = {"matcher": matcher, **_read_hook(event, hook)}
             except BadFile as bad:
                 yield bad
+                continue
+            if facts["timeout"] > _MOST_SECONDS:
+                yield BadFile(1, f"timeout: {facts['timeout']:g} is too long; it is {_MOST_SECONDS:g}", "Give seconds")
+            yield facts | {"timeout": min(facts["timeout"], _MOST_SECONDS)}
 
 
 def _read_hook(event: str, hook: Any) -> dict[str, Any]:
@@ -135,8 +141,8 @@ def _read_hook(event: str, hook: Any) -> dict[str, Any]:
     if args is not None and not (isinstance(args, list) and all(isinstance(a, str) for a in args)):
         raise BadFile(1, "args must be a list of texts")
     timeout = hook.get("timeout", _USUAL_SECONDS.get(event, SECONDS))
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 3600:
-        raise BadFile(1, "timeout must be seconds, at most 3600")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise BadFile(1, f"timeout must be seconds, at most {_MOST_SECONDS:g}")
     waits, condition = not (hook.get("async") or hook.get("asyncRewake")), str(hook.get("if") or "")
     words = None if args is None else tuple(args)
     return {"command": command, "args": words, "timeout": float(timeout), "condition": condition, "waits": waits}
@@ -147,7 +153,7 @@ def holds(condition: str, tool: str, data: Mapping[str, Any]) -> bool:
     match = re.fullmatch(r"\s*([\w*-]+)\s*(?:\((.*)\))?\s*", condition, re.DOTALL)
     if match is None:
         return True
-    if not fnmatchcase(tool, match[1]):
+    if not any(fnmatchcase(name, match[1]) for name in tool_names(tool)):
         return False
     pattern, given = (match[2] or "*").replace(":*", "*"), as_object(data.get("tool_input"))
     if isinstance(given.get("command"), str):

@@ -15,7 +15,7 @@ from enum import Enum, EnumMeta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, tool_names
 from cowork.core.format import plural
 from cowork.core.frozen import frozen
 from cowork.core.ports import Ask, BoxName, Effect, Emit, Family, Reply, Request, TaskOrder, ToolRecord
@@ -203,7 +203,6 @@ def tool(
     reads: bool = False,
     effects: Effects | None = None,
     line: Tell | None = None,
-    aliases: tuple[str, ...] = (),
     precheck: Precheck | None = None,
     preview: Preview | None = None,
 ) -> Callable[[Run], Tool]:
@@ -216,7 +215,8 @@ def tool(
         schema, python_names = schema_of_call(list(inspect.signature(run).parameters.values())[1:], run)
         about, unknown = inspect.getdoc(run) or "", [Effect("none" if reads else "call", name)]
         touched = effects or (lambda ctx, args: unknown)
-        return Tool(name, about, schema, run, touched, family, reads, line, aliases, python_names, precheck, preview)
+        peers = tool_names(name)[1:]
+        return Tool(name, about, schema, run, touched, family, reads, line, peers, python_names, precheck, preview)
 
     return make
 

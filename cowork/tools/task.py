@@ -52,7 +52,6 @@ def agents_list(offers: Iterable[tuple[AgentDef, Sequence[str]]], most: Collecti
     reads=True,
     effects=lambda ctx, args: [Effect("delegate", str(args["subagent_type"]))],
     line=lambda args, cwd: str(args["description"]),
-    aliases=("Agent",),
     precheck=_precheck(description=(_MISSING, _EMPTY), prompt=(_MISSING, _EMPTY), subagent_type=(_MISSING, _EMPTY)),
 )
 async def task(

@@ -152,13 +152,19 @@ async def test_hooks_hear_what_they_need_from_a_real_turn(stage: Stage, launch: 
     order = call("Task", description="look", prompt="look", subagent_type="explore")
     write = call("Write", file_path="a.txt", content="x")
     children = {"explore": [turn(call("LS", path=".")), say("seen")]}
-    await stage.play("go", [turn(write), turn(order), say("done")], children, answer="once")
+    turns = [turn(write), turn(call("Bash", command="echo hi")), turn(order), say("done")]
+    await stage.play("go", turns, children, answer="once")
     inputs = [json.loads(line) for line in heard.read_text().splitlines()]
     assert {given["hook_event_name"] for given in inputs} == set(FIELDS) - {"SessionStart", "SessionEnd", "PreCompact"}
     assert [wrong for given in inputs if (wrong := refused_by_codex(given))] == []
     of_child = [given for given in inputs if given.get("agent_id")]
     assert {given["agent_type"] for given in of_child} == {"explore"}
     assert ("PreToolUse", "LS") in [(g["hook_event_name"], g.get("tool_name")) for g in of_child]
+    after = [given for given in inputs if given["hook_event_name"] == "PostToolUse"]
+    (told,) = [given["tool_response"] for given in after if given["tool_name"] == "Bash"]
+    assert (told["stdout"], told["stderr"], told["interrupted"]) == ("hi", "", False)
+    (told,) = [given["tool_response"] for given in after if given["tool_name"] == "Write"]
+    assert told["filePath"].endswith("a.txt")
     assert said == []
 
 
@@ -223,7 +229,8 @@ def until(seen: Callable[[], bool]) -> None:
         ("", "Bash", True), ("*", "Bash", True), ("Bash", "Bash", True), ("Bash", "BashOutput", False),
         ("Edit|Write", "Write", True), ("Edit, Write", "Write", True), ("^Web", "WebFetch", True),
         ("mcp__git__.*", "mcp__git__log", True), ("Edit.*", "MultiEdit", True),
-        ("code-reviewer", "senior-code-reviewer", False),
+        ("code-reviewer", "senior-code-reviewer", False), ("Agent", "Task", True), ("^(Agent|Task)$", "Task", True),
+        ("KillShell|Write", "KillBash", True), ("Task", "Agent", False),
     ],
 )  # fmt: skip
 def test_matchers(matcher: str, subject: str, fits: bool) -> None:
@@ -241,6 +248,14 @@ def test_matchers(matcher: str, subject: str, fits: bool) -> None:
 def test_conditions(condition: str, given: dict[str, str], fits: bool) -> None:
     rule = HookRule("PreToolUse", "", "x", condition=condition)
     assert rule.matches("PreToolUse", "Bash", {"tool_input": given}) is fits
+
+
+def test_a_time_that_was_meant_as_milliseconds_leaves_the_hook(tmp_path: Path) -> None:
+    path = tmp_path / "hooks.json"
+    path.write_text('{"hooks": {"Stop": [{"hooks": [{"command": "x", "timeout": 60000}]}]}}')
+    (rule,), (problem,) = read_hooks(path, "user")
+    assert (rule.timeout, problem.fatal) == (3600, False)
+    assert problem.message == "Stop: timeout: 60000 is too long; it is 3600"
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,8 @@ FOLDERS: list[tuple[str, Build, list[str], str]] = [
     ("a circle of folders", linked(".claude/commands/loop", "../commands"), [], ""),
     ("skills linked to .agents",
      all_of(skill("x", folder=".agents"), linked(".claude/skills", "../.agents/skills")), ["x"], ""),
+    ("a skill linked to .agents",
+     all_of(skill("x", folder=".agents"), linked(".claude/skills/x", "../../.agents/skills/x")), ["x"], ""),
     ("a device", linked(".claude/commands/x.md", "/dev/zero"), [], ""),
     ("commands in folders", files(_claude__commands__git__pr="Open a PR"), [], ""),
     ("a command with a head",
