@@ -248,8 +248,8 @@ def test_a_kind_of_extension(copy: Copy) -> None:
         '    return [("macro", path, path.stem) for path in files_below(folder / "macros")]\n',
     )
     finder = "cowork/extensions/finder.py"
-    commands = '    commands = place.folder / "commands"\n'
-    copy.edit(finder, commands, f"    yield from macros(place.folder)\n{commands}")
+    skills = '    folders = _children(place.folder / "skills")\n'
+    copy.edit(finder, skills, f"    yield from macros(place.folder)\n{skills}")
     copy.edit(
         finder,
         "\n\n\n@frozen\nclass ExtensionFolder",

@@ -129,8 +129,11 @@ def files_below(folder: Path, pattern: str = "*.md") -> list[Path]:
 
 
 def leads_out(path: Path, folder: Path) -> bool:
-    """Whether a link takes a file out of the folder it was found in."""
-    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    """Whether a link takes a file out of the folder it was found in, or it is none that can be."""
+    try:
+        return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    except ValueError:  # characters that no path has
+        return True
 
 
 def split(text: str) -> Marked:

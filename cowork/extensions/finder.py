@@ -154,19 +154,36 @@ def stamp(places: Iterable[ExtensionFolder]) -> frozenset[tuple[str, int, int]]:
     return frozenset(found)
 
 
-def _files(place: ExtensionFolder) -> Iterator[tuple[Literal["skill", "command", "agent", "hook"], Path, str]]:
-    """(kind, path, name) of every file of a place; agents and hooks have their names inside."""
-    for child in _children(place.folder / "skills"):
-        if os.path.lexists(child / SKILL_FILE):
-            yield "skill", child / SKILL_FILE, child.name
-    commands = place.folder / "commands"
-    for path in files_below(commands):
-        yield "command", path, str(path)[len(str(commands)) + 1 : -3].replace("/", ":")
-    yield from (("agent", path, "") for path in files_below(place.folder / "agents"))
+_File = tuple[Literal["skill", "command", "agent", "hook"], Path, str]
+
+
+def _files(place: ExtensionFolder) -> Iterable[_File]:
+    """(kind, path, name) of every file of a place, once; agents and hooks have their names inside."""
+    found: dict[Path, _File] = {}
+    for file in _walk(place, place.plugin.parts if place.plugin else {}):
+        found.setdefault(file[1], file)
+    return found.values()
+
+
+def _walk(place: ExtensionFolder, parts: Mapping[str, tuple[Path, ...]]) -> Iterator[_File]:
+    """The files in the usual folders, then those that a plugin's manifest names."""
+    folders = _children(place.folder / "skills")
+    for named in parts.get("skills", ()):
+        folders += [named, *_children(named)]
+    for folder in folders:
+        if os.path.lexists(folder / SKILL_FILE):
+            yield "skill", folder / SKILL_FILE, folder.name
+    kinds: tuple[Literal["command", "agent"], ...] = ("command", "agent")
+    for kind in kinds:
+        for top in (place.folder / f"{kind}s", *parts.get(f"{kind}s", ())):
+            base, paths = (top.parent, [top]) if top.suffix == ".md" else (top, files_below(top))
+            for path in paths:
+                yield kind, path, str(path)[len(str(base)) + 1 : -3].replace("/", ":")
     names = ["hooks/hooks.json"] if place.plugin else ["hooks.json"] if place.origin != "shipped" else []
     if place.folder.name == ".claude":
         names = ["settings.json", "settings.local.json"]
-    yield from (("hook", place.folder / name, "") for name in names if os.path.lexists(place.folder / name))
+    usual = [place.folder / name for name in names if os.path.lexists(place.folder / name)]
+    yield from (("hook", path, "") for path in (*usual, *parts.get("hooks", ())))
 
 
 def _children(folder: Path) -> list[Path]:

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ from cowork.private_files import write_private
 SCHEMAS = "https://agent-plugins.org/schemas/1.0.0/"
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json")
 NAME = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
+MARKETPLACE = ".claude-plugin/marketplace.json"
+_MOST_NAMED = 20  # folders of a marketplace in a hint
+_PARTS = ("skills", "commands", "agents", "hooks", "mcpServers")  # that Claude's manifest may name, or hold
 _FIELDS = {"author": dict, "keywords": list}
 _FIELDS |= dict.fromkeys(("version", "description", "homepage", "repository", "license"), str)
 _SERVER_FIELDS: dict[str, tuple[str, ...]] = {"stdio": ("command", "args", "env", "cwd")}
@@ -48,14 +52,14 @@ class Plugin:
     version: str = ""
     description: str = ""
     standard: bool = True  # Agent Plugins 1.0; False: Claude's layout
+    parts: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)  # files and folders beside the usual ones
 
 
 def read_plugin(root: Path, origin: AgentOrigin = "user") -> tuple[Plugin | None, list[Problem]]:
     """The plugin in a folder, or None, and what is wrong with its manifest."""
     path = next((root / name for name in MANIFESTS if (root / name).is_file()), None)
     if path is None:
-        hint = 'Write {"$schema": "…", "name": "…"} into plugin.json'
-        return None, [Problem(root, 1, "there is no plugin.json", hint=hint)]
+        return None, [_no_manifest(root)]
     notes: list[Problem] = []
     try:
         standard, (found, text) = path == root / MANIFESTS[0], _object(path, root)
@@ -71,26 +75,67 @@ def read_plugin(root: Path, origin: AgentOrigin = "user") -> tuple[Plugin | None
                 wrong = f"{key}: must be {wanted.__name__}"
                 if standard:
                     raise BadFile(line_of(text, key), wrong)
-            elif standard and not wanted and key not in ("$schema", "name", "extensions"):
-                wrong = f"{key}: is not a field of plugin.json"
+            elif not wanted and key not in ("$schema", "name", *(("extensions",) if standard else _PARTS)):
+                wrong = f"{key}: is not {'a field of plugin.json' if standard else 'used here'}"
             notes += [Problem(path, line_of(text, key), wrong, fatal=False)] if wrong else []
     except BadFile as bad:
         return None, [bad.problem(path)]
     version, description = str(found.get("version") or ""), str(found.get("description") or "")
-    return Plugin(name, root, origin, version, description, standard), notes
+    parts: dict[str, tuple[Path, ...]] = {}
+    for key in (key for key in _PARTS if key in found and not standard):
+        parts[key], wrongs = _part(path, root, key, found[key])
+        notes += [Problem(path, line_of(text, key), f"{key}: {wrong}") for wrong in wrongs]
+    return Plugin(name, root, origin, version, description, standard, parts), notes
+
+
+def _part(manifest: Path, root: Path, key: str, value: Any) -> tuple[tuple[Path, ...], list[str]]:
+    """The files and folders that Claude's manifest names for a kind, or itself where it holds them; what is wrong."""
+    if isinstance(value, dict) and key in ("hooks", "mcpServers"):
+        return (manifest,), []
+    named, wrong = list[Path](), list[str]()
+    for name in value if isinstance(value, list) else [value]:
+        if not isinstance(name, str):
+            wrong.append("must be paths in the plugin")
+        elif leads_out(root / name, root):
+            wrong.append(f"{name} leads out of the plugin")
+        elif not (root / name).exists():
+            wrong.append(f"{name} is not there")
+        else:
+            named.append(root / name)
+    return tuple(named), wrong
+
+
+def _no_manifest(root: Path) -> Problem:
+    """That a folder is no plugin; of a marketplace, where its plugins are."""
+    with suppress(BadFile):
+        listed = _object(root / MARKETPLACE, root)[0].get("plugins")
+        sources = [one.get("source") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        folders = [source for source in sources if isinstance(source, str)]
+        more = ", …" if len(folders) > _MOST_NAMED else ""
+        hint = f"Add one of its folders: {', '.join(folders[:_MOST_NAMED])}{more}" if folders else "Add one of them"
+        return Problem(root, 1, "it is a marketplace, a list of plugins", hint=hint)
+    return Problem(root, 1, "there is no plugin.json", hint='Write {"$schema": "…", "name": "…"} into plugin.json')
 
 
 def read_servers(plugin: Plugin, data: Path) -> tuple[dict[str, Json], list[Problem]]:
     """The MCP servers of a plugin by name, as `.mcp.json` spells them; a wrong one leaves the others."""
-    path = plugin.root / ("mcp.json" if plugin.standard else ".mcp.json")
-    if not os.path.lexists(path):
-        return {}, []
+    usual = plugin.root / ("mcp.json" if plugin.standard else ".mcp.json")
+    good: dict[str, Json] = {}
+    problems: list[Problem] = []
+    for path in dict.fromkeys((*([usual] if os.path.lexists(usual) else ()), *plugin.parts.get("mcpServers", ()))):
+        found, wrong = _servers_of(plugin, path, data)
+        good |= found
+        problems += wrong
+    return good, problems
+
+
+def _servers_of(plugin: Plugin, path: Path, data: Path) -> tuple[dict[str, Json], list[Problem]]:
     try:
         found, text = _object(path, plugin.root)
         if plugin.standard and found.get("$schema") != f"{SCHEMAS}mcp.schema.json":
             hint = f"Write {SCHEMAS}mcp.schema.json"
             raise BadFile(line_of(text, "$schema"), "$schema: is not that of plugin.json", hint)
-        servers = found.get("mcpServers")
+        servers = found.get("mcpServers", None if plugin.standard else found)  # Claude's may be bare
         if not isinstance(servers, dict):
             raise BadFile(1, "mcpServers: must be an object")
     except BadFile as bad:

@@ -134,6 +134,73 @@ def test_claudes_layout_is_read_too(tmp_path: Path) -> None:
     assert found.servers["old_s"]["command"] == f"{root}/run"
 
 
+def claudes(root: Path, manifest: object, **files: str) -> Path:
+    """A plugin in Claude's layout; `__` in a name stands for a slash."""
+    for name, text in {".claude-plugin/plugin~json": json.dumps(manifest), **files}.items():
+        path = root / name.replace("__", "/").replace("~", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+STOP = {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}
+
+
+def test_what_claudes_manifest_names_or_holds_is_read(tmp_path: Path) -> None:
+    paths = {"skills": ["./kit/skills", "./kit/one"], "commands": ["./kit/commands/", "./kit/hi.md"]}
+    manifest = {"name": "acme", **paths, "agents": "./kit/reviewer.md", "hooks": "./kit/hooks.json"}
+    root = claudes(
+        tmp_path / "plugins/acme",
+        {**manifest, "mcpServers": {"s": {"command": "${CLAUDE_PLUGIN_ROOT}/run"}}},
+        **{"commands__usual~md": "Do", "kit__commands__git__pr~md": "Do", "kit__hi~md": "Do"},
+        **{"kit__skills__a__SKILL~md": "---\nname: a\ndescription: d\n---\nx"},
+        **{"kit__one__SKILL~md": "---\nname: one\ndescription: d\n---\nx"},
+        **{
+            "kit__reviewer~md": "---\nname: reviewer\ndescription: d\n---\nx",
+            "kit__hooks~json": json.dumps({"hooks": STOP}),
+        },
+        **{"~mcp~json": '{"bare": {"command": "run"}}'},
+    )
+    places, problems = plugins_in(tmp_path / "plugins", "user")
+    found = look(*places)
+    assert (problems, found.problems, found.agents.problems) == ([], (), ())
+    assert sorted(found.skills) == ["acme:a", "acme:git:pr", "acme:hi", "acme:one", "acme:usual"]
+    assert list(found.agents) == ["acme:reviewer"]
+    assert [hook.path for hook in found.hooks] == [root / "kit/hooks.json"]
+    assert {name: server["command"] for name, server in found.servers.items()} == {
+        "acme_bare": "run", "acme_s": f"{root}/run",
+    }  # fmt: skip
+
+
+def test_hooks_that_claudes_manifest_holds_are_read(tmp_path: Path) -> None:
+    root = claudes(tmp_path / "plugins/acme", {"name": "acme", "hooks": STOP})
+    places, _ = plugins_in(tmp_path / "plugins", "user")
+    assert [(hook.event, hook.plugin_root) for hook in look(*places).hooks] == [("Stop", root)]
+
+
+def test_claudes_manifest_leads_out_of_no_plugin_and_what_is_not_used_is_said(tmp_path: Path) -> None:
+    (tmp_path / "out.md").write_text("secret")
+    wrong = {
+        "commands": ["../../out.md", "/etc", "./none", 1, "\0"],
+        "agents": {"a": 1},
+        "lspServers": {},
+        "keywords": 1,
+    }
+    claudes(tmp_path / "plugins/acme", {"name": "acme", **wrong})
+    places, problems = plugins_in(tmp_path / "plugins", "user")
+    assert [(p.message, p.fatal) for p in problems] == [
+        ("lspServers: is not used here", False),
+        ("keywords: must be list", False),
+        ("commands: ../../out.md leads out of the plugin", True),
+        ("commands: /etc leads out of the plugin", True),
+        ("commands: ./none is not there", True),
+        ("commands: must be paths in the plugin", True),
+        ("commands: \0 leads out of the plugin", True),
+        ("agents: must be paths in the plugin", True),
+    ]
+    assert look(*places).skills == {}
+
+
 def test_the_narrowest_part_of_a_plugin_fails(tmp_path: Path) -> None:
     root = plugin(tmp_path / "plugins/part", wrong=1)
     skill(root, "good")

@@ -85,6 +85,15 @@ def test_what_is_no_plugin_says_so_in_a_line(command: Command) -> None:
         assert (refused.code, refused.err.strip()) == (2, told)
 
 
+def test_a_marketplace_names_the_folders_of_its_plugins(command: Command) -> None:
+    (command.folder / ".claude-plugin").mkdir()
+    listed = [{"name": "a", "source": "./plugins/a"}, {"name": "b", "source": {"source": "github"}}, 1]
+    (command.folder / ".claude-plugin/marketplace.json").write_text(json.dumps({"name": "m", "plugins": listed}))
+    said = command.cowork("plugin", "add", ".", "--yes")
+    assert (said.code, "it is a marketplace, a list of plugins" in said.err) == (2, True)
+    assert "Add one of its folders: ./plugins/a" in said.err
+
+
 def test_only_a_plugin_can_be_removed(command: Command) -> None:
     own, state = command.home / ".config/cowork", command.home / ".local/state/cowork"
     for path in (own / "plugins/stray/x", own / "config.toml", state / "plugins/stray/x", state / "sessions/x"):
