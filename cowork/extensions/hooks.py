@@ -91,8 +91,11 @@ def read_hooks(
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict):
         return [], [Problem(path, 1, "hooks: must be an object of events")]
-    contract: Contract = "codex" if found.get("contract") == "codex" else "claude"
     rules, problems = list[HookRule](), list[Problem]()
+    if origin == "project" and not plugin_root and found.get("permissions"):
+        hint = "Write its rules into .cowork/config.toml, under [permissions]"
+        problems.append(Problem(path, line_of(text, "permissions"), "permissions: not used here", False, hint=hint))
+    contract: Contract = "codex" if found.get("contract") == "codex" else "claude"
     for event, groups in hooks.items() if found.get("disableAllHooks") is not True else ():
         line = line_of(text, event)
         for facts in _read_event(event, groups):

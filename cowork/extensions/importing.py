@@ -265,7 +265,7 @@ def _copies(kind: str, folder: Path, target: Path, convert: Convert | None = Non
 def _converted(step: ImportStep, text: str, convert: Convert) -> ImportStep:
     if step.kind == "command" and not text.startswith("---\n"):
         return step
-    file = split(text, lenient=True)
+    file = split(text)
     head, left = convert(step.name, file)
     if head == file.matter:
         return step

@@ -116,6 +116,8 @@ FOLDERS: list[tuple[str, Build, list[str], str]] = [
     ("a command that wants to run", command("evil", "!`touch RAN`"), ["evil"], ""),
     ("two of a name", all_of(command("x", "Do"), skill("x")), ["x"], "is already that of"),
     ("hooks", lambda r: put(r, ".claude/settings.json", json.dumps(HOOK)) and None, [], ""),
+    ("permissions beside hooks",
+     lambda r: put(r, ".claude/settings.json", '{"permissions": {"deny": ["Read(.env)"]}}') and None, [], "not used"),
     ("hooks that are no JSON", lambda r: put(r, ".claude/settings.json", "{hooks:") and None, [], "is not JSON"),
     ("hooks of an event nobody has",
      lambda r: put(r, ".cowork/hooks.json", '{"hooks": {"Later": []}}') and None, [], "no event here"),

@@ -129,5 +129,5 @@ def test_arguments_take_their_places(text: str, typed: str, arguments: tuple[str
 
 
 def test_files_are_named_by_an_at() -> None:
-    text = 'See @src/a.py, @./b.md. **@~/c** |@e| and (@"f g.md") but not a@b.c or `@d`\n```sh\n@h\n```\nbut @i'
-    assert mentions(text, markdown=True) == ["src/a.py", "./b.md", "~/c", "e", "f g.md", "i"]
+    text = 'See @src/a.py, @./b.md. **@~/c** |@e| and (@"f g.md") but not a@b.c or `@d`\n```sh\n@h\n```\nbut @.i/j.k'
+    assert mentions(text, markdown=True) == ["src/a.py", "./b.md", "~/c", "e", "f g.md", ".i/j.k"]
