@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cowork.core.blocks import PEER_NAMES, PEER_TOOLS, tool_names
 from cowork.core.errors import UserError
 from cowork.core.front_matter import BadFile, Marked, Problem, split, text_of_file, words_of_list
-from cowork.core.ports import MODES, AgentDef, AgentOrigin, is_tool_word, mode_of
+from cowork.core.ports import MODES, AgentDef, AgentOrigin, mode_of
+from cowork.tool_names import PEER_NAMES, PEER_TOOLS, is_tool_word, tool_names
 
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "purple", "orange", "pink")
 

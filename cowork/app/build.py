@@ -20,7 +20,7 @@ from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.hooks import HookGroup, Hooks
 from cowork.core.later import later
-from cowork.core.ports import Ask, Emit, is_tool_word
+from cowork.core.ports import Ask, Emit
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace, load_json
 from cowork.engine.assembly import AgentSpec, Rights, Services
@@ -31,6 +31,7 @@ from cowork.engine.loop import Agent
 from cowork.engine.subagents.children import Subagents
 from cowork.sessions.log.reader import events_of
 from cowork.sessions.log.writer import OUTPUTS, SessionLog, drop_old_outputs, is_id, new_id
+from cowork.tool_names import is_tool_word
 from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet

@@ -37,25 +37,6 @@ class Image:
     data: str  # base64
 
 
-# What other programs call tools of ours, and tools of theirs that have no counterpart here.
-PEER_NAMES: Mapping[str, str] = {
-    "Agent": "Task",
-    "KillShell": "KillBash",
-    "AskUserQuestion": "AskUser",
-    "ListMcpResourcesTool": "ListMcpResources",
-    "ReadMcpResourceTool": "ReadMcpResource",
-}
-PEER_TOOLS = frozenset(
-    {"NotebookEdit", "NotebookRead", "EnterPlanMode", "ExitPlanMode", "EnterWorktree", "ExitWorktree", "SlashCommand"}
-    | {"TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop", "TaskUpdate", "SendMessage", "Monitor", "LSP"}
-)
-
-
-def tool_names(name: str) -> tuple[str, ...]:
-    """A tool's name, and those that other programs have for it."""
-    return (name, *(peer for peer, ours in PEER_NAMES.items() if ours == name))
-
-
 @frozen
 class ToolUse:
     """A call the model asks for. `malformed` says why its arguments could not be read, else empty."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from cowork.core.blocks import PEER_NAMES, Block, Image, Json, Message, Spoken, Usage
+from cowork.core.blocks import Block, Image, Json, Message, Spoken, Usage
 from cowork.core.errors import ToolErrorCode, UserError
 from cowork.core.events import Event
 from cowork.core.frozen import frozen
@@ -151,37 +151,6 @@ class ToolFacts(Protocol):
     def family(self) -> Family: ...
     @property
     def reads(self) -> bool: ...  # it changes nothing, so calls of it may run beside others
-
-
-# Words for several tools at once, where a list names tools.
-TOOL_GROUPS: Mapping[str, tuple[Family, ...]] = {
-    "file_ops": ("read", "search", "write"),
-    "terminal": ("exec",),
-    "fetch": ("fetch",),
-}
-
-# Tools a run may be without, for want of a service, a server or a skill; lists and rules may name them all the same.
-OPTIONAL_TOOLS: Mapping[str, Family] = {
-    "WebFetch": "fetch",
-    "WebSearch": "fetch",
-    "Skill": "other",
-    "ToolSearch": "other",
-    "ListMcpResources": "other",
-    "ReadMcpResource": "other",
-}
-
-
-def is_tool_word(word: str, names: Container[str]) -> bool:
-    """Whether a word of a list can name tools, given the names there are; those of a server may come later."""
-    word = PEER_NAMES.get(word, word)
-    return word in names or word in TOOL_GROUPS or word in OPTIONAL_TOOLS or word == "*" or word.startswith("mcp__")
-
-
-def names_tool(word: str, name: str) -> bool:
-    """Whether a word of a rule or a list is this tool's name; `mcp__git` and `mcp__git__*` are all of that server."""
-    if not word.startswith("mcp__"):
-        return word == name
-    return word == name or name.startswith(word[:-1] if word.endswith("*") else f"{word}__")
 
 
 @frozen

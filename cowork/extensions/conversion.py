@@ -10,9 +10,10 @@ from typing import Any
 from cowork.agents import COLORS
 from cowork.core.blocks import Json, as_object
 from cowork.core.front_matter import BadFile, Marked
+from cowork.tool_names import PEER_NAMES
 
 WHOLE_WORDS = "whole words only"  # covers less than before
-_RENAMED = {"AskUserQuestion": "AskUser", "KillShell": "KillBash", "TaskStop": "KillBash", "TaskOutput": "BashOutput"}
+_RENAMED = {**PEER_NAMES, "TaskStop": "KillBash", "TaskOutput": "BashOutput"}
 # `git push * --force`: a rule that refuses or asks finds options wherever they stand.
 _OPTIONS_LAST = re.compile(r"([^*]*\w)(?: \*)+((?: --?[A-Za-z][\w-]*)+)(?::\*)?")
 

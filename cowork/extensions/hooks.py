@@ -13,11 +13,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.blocks import Json, as_object, tool_names
+from cowork.core.blocks import Json, as_object
 from cowork.core.front_matter import BadFile, Problem, json_of_file, line_of
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, Hooks, HookVerdict, join_verdicts
 from cowork.core.ports import AgentOrigin
+from cowork.tool_names import tool_names
 
 Contract = Literal["claude", "codex"]
 _LIST = re.compile(r"[\w ,|-]*")

@@ -22,6 +22,7 @@ from cowork.core.front_matter import (
     files_below,
     json_of_file,
     mention,
+    mentions,
     split,
     text_of_file,
     with_imports,
@@ -50,7 +51,6 @@ _WHY = {
     "env": "set the variables in your shell, or in the entry of the MCP server that needs them",
 }
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
-_MENTION = re.compile(r"(?<![\w`@])@((?:~/|\.{0,2}/)?\w[\w./-]*)")
 _NOTES = {"claude": "CLAUDE.md", "codex": "AGENTS.md", "gemini": "GEMINI.md", "opencode": "AGENTS.md"}
 _HOMES = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}
 Convert = Callable[[str, Marked], tuple[Json, list[str]]]  # name and file -> front matter for cowork, what is left out
@@ -315,9 +315,10 @@ def _notes(path: Path, target: Path) -> Iterator[ImportStep]:
     if others := [file.name for file in read][1:]:
         step = replace(step, action="write", text=text, why=f"with {', '.join(others)} in its place")
     yield step
-    for name in dict.fromkeys(_MENTION.findall(text)):
-        if (path.parent / Path(name).expanduser()).is_file():
-            why = "only a line of its own imports a file, from below the same folder; write what it says into AGENTS.md"
+    for name in mentions(text, markdown=True):
+        file = path.parent / Path(name).expanduser()
+        if file.is_file() and file.resolve() not in read:
+            why = "only files below the same folder are imported; write what it says into AGENTS.md"
             yield ImportStep("notes", f"@{name}", "no counterpart", path, why=why)
 
 

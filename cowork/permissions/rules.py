@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.ports import EXACTLY, OPTIONAL_TOOLS, Family, ToolFacts, names_tool
+from cowork.core.ports import EXACTLY, Family, ToolFacts
 from cowork.core.workspace import Workspace, load_json, start_of
 from cowork.private_files import write_private
+from cowork.tool_names import OPTIONAL_TOOLS, PEER_NAMES, names_tool
 
 BEYOND = ("Network", "Outside")  # not tools: commands that may have the network, or run outside the sandbox
 _OF_COMMANDS = ("Bash", *BEYOND)  # speak of shell commands, whichever tool runs them
@@ -66,7 +67,7 @@ def parse(text: str) -> Rule:
     match = _RULE.fullmatch(text)
     if match is None:
         raise UserError(f"{text!r} is not a rule.", _EXAMPLES)
-    tool, pattern = _WORDS.get(match[1].casefold(), match[1]), match[2]
+    tool, pattern = _WORDS.get(match[1].casefold(), PEER_NAMES.get(match[1], match[1])), match[2]
     if pattern is None or pattern.strip() in ("*", ":*", "**"):
         return Rule(tool)
     pattern = pattern.strip()

@@ -15,11 +15,12 @@ from enum import Enum, EnumMeta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
-from cowork.core.blocks import Json, tool_names
+from cowork.core.blocks import Json
 from cowork.core.format import plural
 from cowork.core.frozen import frozen
 from cowork.core.ports import Ask, BoxName, Effect, Emit, Family, Reply, Request, TaskOrder, ToolRecord
 from cowork.core.workspace import Workspace
+from cowork.tool_names import tool_names
 
 if typing.TYPE_CHECKING:
     from cowork.tools.shell.jobs import RunningCommand

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cowork.core.blocks import ToolUse
-from cowork.core.ports import TOOL_GROUPS, Family, ToolSpec, names_tool
+from cowork.core.ports import Family, ToolSpec
+from cowork.tool_names import TOOL_GROUPS, names_tool
 from cowork.tools.base import Tool
 
 

@@ -319,14 +319,16 @@ def test_a_file_that_an_import_wrote_gets_its_model_from_init(command: Command) 
 
 def test_notes_bring_what_they_import(command: Command) -> None:
     files = {
-        "CLAUDE.md": "Be kind.\n@style.md\nSee @more.md and @gone.md, or a@more.md",
+        "CLAUDE.md": "Be kind.\n@style.md\nSee @more.md, @../out.md and @gone.md, or a@more.md",
         "style.md": "Tabs.",
         "more.md": "M",
+        "../out.md": "O",
     }
     done = _import(command, "claude", {f".claude/{name}": text for name, text in files.items()})
     notes = (command.home / ".config/cowork/AGENTS.md").read_text()
-    assert notes == "Be kind.\nTabs.\nSee @more.md and @gone.md, or a@more.md"
-    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("notes")] == ["CLAUDE.md", "@more.md"]
+    assert notes == "Be kind.\nTabs.\nSee @more.md, @../out.md and @gone.md, or a@more.md\nM"
+    told = [line.split()[1] for line in done.out.splitlines() if line.startswith("notes")]
+    assert told == ["CLAUDE.md", "@../out.md"]
 
 
 def test_a_file_that_cannot_be_read_is_not_said_to_be_used(command: Command) -> None:

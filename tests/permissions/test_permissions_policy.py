@@ -643,6 +643,11 @@ def test_a_rule_reads_as_it_is_written(text: str) -> None:
     assert str(parse(text)) == text
 
 
+def test_a_rule_may_call_a_tool_as_claude_code_does() -> None:
+    assert [str(parse(text)) for text in ("KillShell", "AskUserQuestion")] == ["KillBash", "AskUser"]
+    check_tools([parse("KillShell"), parse("Agent(explore)")], TOOLS)
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_a_rule_or_a_user_error(text: str) -> None:
     try:
