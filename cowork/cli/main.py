@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TextIO
 
 from cowork.cli import quick_parser, standard_streams
 from cowork.config import paths
@@ -106,7 +105,7 @@ def _flush(code: int) -> int:
     try:
         sys.stderr.flush()
     except OSError:
-        _forget(sys.stderr, 2)
+        _forget(sys.stderr.flush, 2)
     try:
         sys.stdout.flush()
         return code
@@ -120,15 +119,15 @@ def _flush(code: int) -> int:
 
 def forget_stdout() -> None:
     """Nobody reads any more; the interpreter must not try to flush again on its way out."""
-    _forget(sys.stdout, 1)
+    _forget(sys.stdout.flush, 1)
 
 
-def _forget(stream: TextIO, number: int) -> None:
+def _forget(flush: Callable[[], None], number: int) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, number)
     os.close(null)
     with contextlib.suppress(OSError):  # of what was lost before
-        stream.flush()
+        flush()
 
 
 def complain(message: str, hint: str = "") -> None:
