@@ -136,8 +136,12 @@ class Flow:
     def _known(self, key: TaskKey, schema: Any) -> tuple[Json, Any] | None:
         """The result that the journal has, unless its type refuses it now or it was cut short and may go further."""
         done = self.journal.before.get(key)
-        if not done or (at_turn_limit(done["data"]) and self._max_turns >= int(done["data"]["metadata"]["turns_used"])):
+        if not done:
             return None
+        if at_turn_limit(done["data"]):  # an agent's own limit may have been lower than that of the flow
+            limit = done.get("max_turns") or int(done["data"]["metadata"]["turns_used"]) - 1  # without the report
+            if self._max_turns > limit:
+                return None
         with contextlib.suppress(TaskFailed):
             value = task_value(schema, ToolRecord("success", "", done["data"]))
             self.reused += 1
@@ -160,7 +164,8 @@ class Flow:
                 cost = stop.record.data.get("total_cost_usd", 0.0)
                 self.journal.add("failed", **facts, cost_usd=cost, message=message)
                 raise
-            self.journal.add("done", **facts, cost_usd=data.get("total_cost_usd", 0.0), data=data)
+            cost, most = data.get("total_cost_usd", 0.0), self._max_turns
+            self.journal.add("done", **facts, cost_usd=cost, data=data, max_turns=most)
             return data, value
 
     async def map(

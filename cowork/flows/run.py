@@ -13,7 +13,6 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -192,12 +191,11 @@ def flow_file(file: str) -> Path:
 
 def load_main(path: Path) -> Callable[..., Any]:
     """The `main` of a flow file."""
-    loader = SourceFileLoader(f"cowork_flow_{path.stem}", str(path))
-    module = ModuleType(loader.name)
+    module = ModuleType(f"cowork_flow_{path.stem}")
     module.__file__ = str(path)
-    sys.modules[loader.name] = module  # dataclasses look their module up
-    try:
-        loader.exec_module(module)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:  # compiled anew: Python's cache may hold what the file was a moment ago
+        exec(compile(path.read_bytes(), path, "exec"), vars(module))
     except SyntaxError as error:
         raise UserError(f"{path}:{error.lineno} {error.msg}") from error
     except Exception as error:

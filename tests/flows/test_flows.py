@@ -278,6 +278,8 @@ def test_review_keeps_the_findings_that_hold(place: FlowPlace) -> None:
     (place.work / "a.py").write_text("x = 1 / 0\n")
     (place.work / "b.py").write_text("y = 2\n")
     (place.work / "new.py").write_text("z = 3\n")
+    (place.work / ".env").write_text("KEY=PLANTED\n")  # no scene matches it, nor what the rule denies
+    (place.work / "private.txt").write_text("PLANTED\n")
     found = [{"file": "a.py", "line": 1, "title": t, "why": "it divides"} for t in ("crash", "taste")]
     scenes = [
         {"match": "crash. it divides", "turns": [{"say": json.dumps({"holds": True, "reason": "yes"})}]},
@@ -287,7 +289,7 @@ def test_review_keeps_the_findings_that_hold(place: FlowPlace) -> None:
         {"match": "+z = 3", "turns": [{"say": json.dumps({"findings": []})}]},
     ]
     place.script({"explore": scenes})
-    end = result_of(place.run("review"))
+    end = result_of(place.run("review", "--deny", "Read(private.txt)"))
     assert end["result"] == "1 finding in 3 files:\n- a.py:1 crash: it divides"
 
 

@@ -80,6 +80,16 @@ def test_a_report_at_the_limit_of_turns_counts_until_there_are_more_turns(place:
     assert result_of(place.cowork("flow", "resume", "--output", "json"))["reused"] == 1
 
 
+def test_an_agent_at_its_own_limit_is_not_paid_for_again(place: FlowPlace) -> None:
+    folder = place.work / ".cowork/agents"
+    folder.mkdir(parents=True)
+    (folder / "short.md").write_text("---\nname: short\ndescription: d\nmax_turns: 1\n---\nLook.")
+    place.script({"short": [{"call": {"LS": {}}}, {"say": "as far as I got"}]})
+    file = place.flow("async def main(flow):\n    return await flow.task('short', 'look')\n")
+    assert result_of(place.run(file, "--max-turns", "9", "--trust"))["partial"] == 1
+    assert result_of(place.cowork("flow", "resume", "--output", "json"))["reused"] == 1
+
+
 RETRY = """
 from pathlib import Path
 from cowork import TaskFailed
@@ -140,3 +150,4 @@ def test_a_value_that_its_type_refuses_is_a_failed_task(place: FlowPlace) -> Non
     place.script({"explore": [{"say": '{"number": 10}'}]})
     end = result_of(place.cowork("flow", "resume", "--output", "json"))
     assert (end["result"], end["reused"], end["tasks"]) == (10, 0, 1)
+    assert not list(place.folder.rglob("__pycache__"))

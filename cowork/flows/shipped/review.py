@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from cowork.core.format import plural
 from cowork.core.git import git_output, run_git
+from cowork.core.secret_names import sensitive
 from cowork.flows.flow import Flow
+
+_MOST_DIFF = 200_000  # bytes of a new file
 
 
 @dataclass
@@ -37,8 +40,8 @@ class Verdict:
 async def main(flow: Flow, base: str = "HEAD", agent: str = "explore") -> str:
     changed = await _git(flow, "diff", "--relative", "--name-only", "-z", base)
     new = await _git(flow, "ls-files", "--others", "--exclude-standard", "-z")
-    diffs = {file: await _git(flow, "diff", "--relative", base, "--", file) for file in _names(changed)}
-    diffs |= {file: await _git(flow, "diff", "--no-index", "--", os.devnull, file) for file in _names(new)}
+    diffs = {file: await _git(flow, "diff", "--relative", base, "--", file) for file in _names(flow, changed)}
+    diffs |= {file: await _new(flow, file) for file in _names(flow, new)}
     diffs = {file: diff for file, diff in diffs.items() if diff}  # a repository within this one has none
     if not diffs:
         return f"Nothing differs from {base}."
@@ -49,8 +52,11 @@ async def main(flow: Flow, base: str = "HEAD", agent: str = "explore") -> str:
     return "\n".join([head, *lines]) if held else "No findings."
 
 
-def _names(listed: str) -> list[str]:
-    return [name for name in listed.split("\0") if name]
+def _names(flow: Flow, listed: str) -> list[str]:
+    """The files of git's list that may be told: none that a rule denies, or that looks like it holds secrets."""
+    run = flow.session.run
+    paths = {name: run.root / name for name in listed.split("\0") if name}
+    return [name for name, path in paths.items() if run.permissions.may_read(path) and not sensitive(path)]
 
 
 async def _review(flow: Flow, file: str, diff: str, agent: str) -> list[Finding]:
@@ -73,8 +79,12 @@ async def _refute(flow: Flow, finding: Finding, diff: str, agent: str) -> Verdic
     return await flow.task(agent, prompt, schema=Verdict, key=key, description=f"check {finding.title}")
 
 
+async def _new(flow: Flow, file: str) -> str:
+    """A file that git does not know yet, as a diff; git says by its exit code that it differs from nothing."""
+    words = ("diff", "--no-index", "--", os.devnull, file)
+    done = await asyncio.to_thread(run_git, flow.session.run.root, *words, environ=os.environ)
+    return done.stdout[:_MOST_DIFF].decode("utf-8", "replace")
+
+
 async def _git(flow: Flow, *words: str) -> str:
-    if "--no-index" in words:  # which says by its exit code that files differ
-        done = await asyncio.to_thread(run_git, flow.session.run.root, *words, environ=os.environ)
-        return done.stdout.decode("utf-8", "surrogateescape")
     return await asyncio.to_thread(git_output, flow.session.run.root, *words, environ=os.environ)
