@@ -110,15 +110,16 @@ def test_a_sentence_of_notes_brings_in_the_files_it_names_and_stays(tmp_path: Pa
     )
     assert prompts.knowledge([tmp_path / "CLAUDE.md"]).splitlines()[1:-1] == [
         "`x`: see @docs/style.md, for style.",
-        "Text of style.",
         '- **@docs/tests.md** and @"docs/my notes.md"',
-        "Text of tests.",
-        "Text of my notes.",
         "Not `@docs/code.md` or me@docs/code.md.",
         "```",
         "@docs/fenced.md",
         "```",
         "By @nobody.",
+        "",
+        *("", '<file path="docs/style.md">', "Text of style.", "</file>"),
+        *("", '<file path="docs/tests.md">', "Text of tests.", "</file>"),
+        *("", '<file path="docs/my notes.md">', "Text of my notes.", "</file>"),
     ]
 
 

@@ -26,7 +26,7 @@ _AFTER = ".,;:!?)]\"'`"  # belongs to the sentence, not to the name
 _FENCED = r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)"
 # In Markdown: code, emphasis, bars of tables.
 _NO_NAME = re.compile(rf"{_FENCED}|`[^`\n]+`|\*+|\|", re.MULTILINE | re.DOTALL)
-# A line `@path` of notes stands for the text of another file of the same folder tree; in a sentence it adds that below.
+# A line `@path` of notes stands for the text of another file of the same folder tree; a sentence adds it at the end.
 _LINE = re.compile(rf"{_FENCED}|^[^\n]*@[^\n]*", re.MULTILINE | re.DOTALL)
 _IMPORT_DEPTH = 5
 _IMPORT_BYTES = 1_000_000
@@ -113,8 +113,9 @@ def mentions(text: str, *, markdown: bool = False) -> list[str]:
 
 
 def mention(path: str) -> str:
-    """A file as a text names it: in quotes where its name would not be read to its end."""
-    return f"@{path}" if mentions(f"@{path}") == [path] else f'@"{path}"'
+    """A file as a text names it: in quotes where its name would not be read to its end, else without `@`."""
+    named = (text for text in (f"@{path}", f'@"{path}"') if mentions(text) == [path])
+    return next(named, json.dumps(path, ensure_ascii=False).replace("@", r"\u0040"))
 
 
 def files_below(folder: Path, pattern: str = "*.md") -> list[Path]:
@@ -162,14 +163,14 @@ def split(text: str) -> Marked:
 _PLAIN_LINE = re.compile(
     r"([A-Za-z_][A-Za-z_-]*): (?:([A-Za-z](?:[^\s:#]|:(?=\S)|(?<=\S)#| (?=[^ \t#]))*)|\"([^\"\\]+)\"|'([^']+)')"
 )
-_UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*): (\*|(?![\"'|>{&*!%@`]).*?(?::[ ]|[ ]#|\][ ]).*)[ ]*$", re.MULTILINE)
-_LISTED = re.compile(r"[\w*.-]+(?:\([^)]*\))?")
+_UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*): (\*|(?![\"'|>{&*!%@`]).*?(?::[ ]|\][ ]).*)[ ]*$", re.MULTILINE)
+_LISTED = re.compile(r"[^\s,()\[\]\"']+(?:\([^)]*\))?")
 _YAML_WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
 
 
 def words_of_list(text: str) -> list[str]:
-    """The words of a list of tools with commas or spaces; `Bash(git add, git log)` is one."""
-    return _LISTED.findall(text)
+    """The words of a list of tools with commas or spaces, without a comment; `Bash(git add, git log)` is one."""
+    return _LISTED.findall(text.partition(" #")[0])
 
 
 def _plain(head: str) -> dict[str, Any] | None:
@@ -243,15 +244,16 @@ def with_imports(path: Path, may_tell: Callable[[Path], bool] = lambda path: Tru
         read[real] = raw
         if len(raw) > _IMPORT_BYTES:
             return f"[{file.name} is too large and was left out]"
-        folder = file.parent
+        folder, behind = file.parent, list[str]()  # what sentences name comes last: the notes are not cut for it
 
         def include(match: re.Match[str]) -> str:
             line = match[0]
             names = () if match[1] else mentions(line, markdown=True)
-            found = [text for name in names if (text := imported(name)) is not None]
-            return "\n".join(
-                found if len(names) == 1 and found and line.strip() == mention(names[0]) else [line, *found]
-            )
+            found = {name: text for name in names if (text := imported(name)) is not None}
+            if len(names) == 1 and found and line.strip() == mention(names[0]):
+                return found[names[0]]
+            behind.extend(f'<file path="{name}">\n{text}\n</file>' for name, text in found.items())
+            return line
 
         def imported(name: str) -> str | None:
             if depth >= _IMPORT_DEPTH or len(read) >= _IMPORT_FILES or not os.path.isfile(folder / name):
@@ -259,6 +261,7 @@ def with_imports(path: Path, may_tell: Callable[[Path], bool] = lambda path: Tru
             target = Path(os.path.realpath(folder / name))
             return text_of(target, depth + 1) if target.is_relative_to(base) and target not in read else None
 
-        return _LINE.sub(include, raw.decode("utf-8", "replace").replace("\r\n", "\n"))
+        text = _LINE.sub(include, raw.decode("utf-8", "replace").replace("\r\n", "\n"))
+        return "\n\n".join((text, *behind))
 
     return text_of(path, 0), read

@@ -306,6 +306,11 @@ def test_a_file_that_is_named_is_read_back(path: str) -> None:
     assert mentions(f"see {mention(path)} then") == [path]
 
 
+@pytest.mark.parametrize("path", ['a" @~/.ssh/id_rsa', "a\n@.env", 'b "c" d'])
+def test_a_file_that_cannot_be_named_names_no_other(path: str) -> None:
+    assert mentions(f"see {mention(path)} then") == []
+
+
 async def test_fifty_thousand_files_leave_room_for_keys() -> None:
     index = FileIndex(f"pkg{n % 97}/sub{n % 13}/module_{n:05}.py" for n in range(50_000))
     turns = 0
