@@ -191,7 +191,7 @@ def import_(ctx: typer.Context, program: Program, yes: Yes = False, dry_run: Dry
     Nothing that exists is changed, and nothing of the other program is removed."""
     if program not in importing.PROGRAMS:
         raise UserError(f"there is nothing to import from {program}", f"There are {', '.join(importing.PROGRAMS)}.")
-    home, own, agents = paths.home(os.environ), paths.config_dir(os.environ), find(ctx, None, trust=False).agents
+    home, own, agents = paths.home(os.environ), paths.config_dir(os.environ), find(ctx, None, trust=True).agents
     steps = importing.plan(program, home, own, _why_no_rule, agents)
     mine = {entry.name for entry in read_file(user_file(os.environ), "user")[0]}
     for at, step in enumerate(steps):
@@ -219,13 +219,14 @@ def _show_plan(steps: list[importing.ImportStep]) -> None:
         why = f": {step.why}" if step.why else ""
         action = "add to mcp.json" if step.action == "server" else step.action
         row(f"{step.kind:<12} {format.one_line(step.name, 40):<24} {action}{target}{why}")
-    for step in (step for step in steps if step.action == "no counterpart" and step.text):
-        print("! Not in force until you add this to [permissions] of config.toml:")
+    for step in (step for step in steps if step.kind == "permissions" and step.text):
+        written = step.action == "write"
+        print("To write:" if written else "! Not in force until you add this to [permissions] of config.toml:")
         for line in step.text.splitlines():
             row(f"  {line}")
     if lost := sum(step.less_guarded for step in steps):
-        print(f"! {format.plural(lost, 'guard')} lost: rules above that deny or ask are not taken over, or not whole.")
-        print("  Write what they guarded another way, under [permissions] of config.toml.")
+        print(f"! {format.plural(lost, 'deny or ask rule')} above not imported, or covering less than before.")
+        print("  Add rules of your own for what they guarded, under [permissions] of config.toml.")
 
 
 def _why_no_rule(text: str) -> str:

@@ -34,13 +34,13 @@ def rules_of(text: str, *, guard: bool) -> tuple[list[str], str]:
         if pattern.startswith("//"):  # from the root of the file system
             return [f"{tool}({pattern[1:]})"], ""
         here = f"{tool}(.{pattern})"  # from that of the project; people also mean the other one
-        return ([here, f"{tool}({pattern})"], "here and from /") if guard else ([here], "")
+        return ([here, f"{tool}({pattern})"], "in the project and from /") if guard else ([here], "")
     wanted, why = re.sub(r" \*$", ":*", pattern), ""
     if re.search(r"\w\*$", wanted):
         letters = guard and re.search(r" -[A-Za-z]+\*$", wanted)  # which it finds among others
         wanted, why = f"{wanted[:-1]}:*", "" if letters else WHOLE_WORDS
     elif guard and (found := _OPTIONS_LAST.fullmatch(wanted)):
-        wanted, why = f"{found[1]}{found[2]}:*", "whatever stands between"
+        wanted, why = f"{found[1]}{found[2]}:*", "with anything in between"
     elif guard and (found := re.fullmatch(r"([^*]*\S) \S*[^\s\w*:]\*", wanted)):  # `rm -rf /*`, `dd if=*`
         wanted, why = f"{found[1]}:*", "whatever follows"
     return [f"{tool}({wanted})"], why
@@ -140,7 +140,9 @@ def agent_head(name: str, file: Marked) -> tuple[Json, list[str]]:
         raise BadFile(file.line("disable"), "it is switched off")
     if given.get("kind") == "remote":
         raise BadFile(file.line("kind"), "it is not on this machine")
-    lists, left = _tool_lists(given.pop("tools", None), as_object(given.pop("permission", None)))
+    judged = given.pop("permission", None)
+    judged = {"*": judged} if isinstance(judged, str) else as_object(judged)
+    lists, left = _tool_lists(given.pop("tools", None), judged)
     for key, ours, times in (("steps", "max_turns", 1), ("maxSteps", "max_turns", 1), ("timeout_mins", "timeout", 60)):
         if isinstance(given.get(key), int):
             given[ours] = times * given.pop(key)

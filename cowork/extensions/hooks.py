@@ -78,7 +78,8 @@ def matcher_fits(matcher: str, subject: str) -> bool:
     names = tool_names(subject)
     if _LIST.fullmatch(matcher):
         return any(name in names for name in re.split(r"\s*[,|]\s*", matcher.strip()))
-    return any(re.search(matcher, name) for name in names)
+    # Another name counts only where it is written out: `^(?!Task$)` does not speak of Task because of an alias.
+    return any(re.search(matcher, name) for name in names if name == subject or name in matcher)
 
 
 def read_hooks(
@@ -94,7 +95,7 @@ def read_hooks(
         return [], [Problem(path, 1, "hooks: must be an object of events")]
     rules, problems = list[HookRule](), list[Problem]()
     if origin == "project" and not plugin_root and found.get("permissions"):
-        hint = "Write its rules into .cowork/config.toml, under [permissions]"
+        hint = "Write deny and ask rules into .cowork/config.toml; allow rules work only in your own config.toml"
         problems.append(Problem(path, line_of(text, "permissions"), "permissions: not used here", False, hint=hint))
     contract: Contract = "codex" if found.get("contract") == "codex" else "claude"
     for event, groups in hooks.items() if found.get("disableAllHooks") is not True else ():
@@ -131,7 +132,9 @@ def _read_event(event: str, groups: Any) -> Iterator[dict[str, Any] | BadFile]:
                 yield bad
                 continue
             if facts["timeout"] > _MOST_SECONDS:
-                yield BadFile(1, f"timeout: {facts['timeout']:g} is too long; it is {_MOST_SECONDS:g}", "Give seconds")
+                yield BadFile(
+                    1, f"timeout: {facts['timeout']:g} is over the maximum; using {_MOST_SECONDS:g}", "Give seconds"
+                )
             yield facts | {"timeout": min(facts["timeout"], _MOST_SECONDS)}
 
 

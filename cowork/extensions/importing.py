@@ -270,7 +270,7 @@ def _converted(step: ImportStep, text: str, convert: Convert) -> ImportStep:
     if head == file.matter:
         return step
     lines = "".join(f"{key}: {json.dumps(value, ensure_ascii=False, default=str)}\n" for key, value in head.items())
-    lost = any(name.startswith("permission ") for name in left)
+    lost = any(name.startswith(("permission ", "tool ")) for name in left)
     text = f"---\n{lines}---{file.body}"
     return replace(step, action="write", text=text, why=_without(left), less_guarded=lost)
 

@@ -231,6 +231,7 @@ def until(seen: Callable[[], bool]) -> None:
         ("mcp__git__.*", "mcp__git__log", True), ("Edit.*", "MultiEdit", True),
         ("code-reviewer", "senior-code-reviewer", False), ("Agent", "Task", True), ("^(Agent|Task)$", "Task", True),
         ("KillShell|Write", "KillBash", True), ("Task", "Agent", False),
+        ("^(?!Task$)", "Task", False), ("^(?!Task$)", "Bash", True),
     ],
 )  # fmt: skip
 def test_matchers(matcher: str, subject: str, fits: bool) -> None:
@@ -255,7 +256,7 @@ def test_a_time_that_was_meant_as_milliseconds_leaves_the_hook(tmp_path: Path) -
     path.write_text('{"hooks": {"Stop": [{"hooks": [{"command": "x", "timeout": 60000}]}]}}')
     (rule,), (problem,) = read_hooks(path, "user")
     assert (rule.timeout, problem.fatal) == (3600, False)
-    assert problem.message == "Stop: timeout: 60000 is too long; it is 3600"
+    assert problem.message == "Stop: timeout: 60000 is over the maximum; using 3600"
 
 
 @pytest.mark.parametrize(

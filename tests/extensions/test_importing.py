@@ -106,7 +106,9 @@ def test_rules_that_work_here_are_written_and_each_other_one_is_named(command: C
     told = [line for line in done.out.splitlines() if "no counterpart" in line]
     assert [rule for rule in UNSOUND if not any(str(rule) in line for line in told)] == []
     assert len(told) == len(UNSOUND) + 2
-    assert "! 3 guards lost" in done.out  # of ask, of deny, and `sudo*`, which was sudoedit too
+    assert (
+        "! 3 deny or ask rules above not imported" in done.out
+    )  # of ask, of deny, and `sudo*`, which was sudoedit too
     assert command.cowork("config", "check").code == 0
 
 
@@ -233,7 +235,7 @@ def test_agents_and_commands_of_opencode_are_written_as_cowork_reads_them(comman
         "description: is required and must be text",  # as the reader of agents says it
         "it is switched off",
         "without agent build, model a/b",
-        "! 1 guard lost",
+        "! 1 deny or ask rule above not imported",
     ):
         assert said in done.out
     assert command.cowork("extensions", "check").code == command.cowork("agents", "check").code == 0
@@ -326,7 +328,8 @@ def test_notes_bring_what_they_import(command: Command) -> None:
     }
     done = _import(command, "claude", {f".claude/{name}": text for name, text in files.items()})
     notes = (command.home / ".config/cowork/AGENTS.md").read_text()
-    assert notes == "Be kind.\nTabs.\nSee @more.md, @../out.md and @gone.md, or a@more.md\nM"
+    own = "Be kind.\nTabs.\nSee @more.md, @../out.md and @gone.md, or a@more.md"
+    assert notes == f'{own}\n\n<file path="more.md">\nM\n</file>'
     told = [line.split()[1] for line in done.out.splitlines() if line.startswith("notes")]
     assert told == ["CLAUDE.md", "@../out.md"]
 
