@@ -94,8 +94,15 @@ def _record(value: Any) -> ToolRecord:
 def plain(value: Any) -> Any:
     """A value as JSON holds it: dataclasses and models as objects, an Enum's members as their values, sets as lists,
     what has no text of its own as its attributes, anything else as its text."""
+    try:
+        return _plain(value)
+    except RecursionError as error:
+        raise UserError(f"A value of {type(value).__name__} holds itself, so it cannot be JSON.") from error
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
-        return plain(value.value)
+        return _plain(value.value)
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, type):
@@ -103,14 +110,14 @@ def plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):  # pydantic
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        keys = ((plain(key), key) for key in value)
-        return {str(key) if isinstance(name, list | dict) else name: plain(value[key]) for name, key in keys}
+        keys = ((_plain(key), key) for key in value)
+        return {str(key) if isinstance(name, list | dict) else name: _plain(value[key]) for name, key in keys}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in (sorted(value, key=repr) if isinstance(value, set | frozenset) else value)]
+        return [_plain(item) for item in (sorted(value, key=repr) if isinstance(value, set | frozenset) else value)]
     textless = getattr(type(value), "__repr__", None) is object.__repr__
-    return plain(vars(value)) if textless and hasattr(value, "__dict__") else str(value)
+    return _plain(vars(value)) if textless and hasattr(value, "__dict__") else str(value)
 
 
 def schema_of(kind: Any) -> Json:

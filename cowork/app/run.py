@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
@@ -25,7 +25,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, RunEnded, SessionStarted
 from cowork.core.hooks import EndReason, HookCall, HookVerdict
 from cowork.core.later import later
-from cowork.core.ports import Answer, Provider, Question
+from cowork.core.ports import Accept, Answer, Provider, Question
 from cowork.engine.compaction import Compaction
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.runner import Runner
@@ -67,7 +67,7 @@ class Run:
     notes: tuple[Notice, ...] = ()  # what a person should see at the start
     warnings: list[str] = field(default_factory=list)  # every warning so far, for the result
     output_schema: Json | None = None
-    accept: Callable[[Any], object] = lambda value: None  # takes a value of that schema; a ValueError sends it back
+    accept: Accept = lambda value: None
     started: float = field(default_factory=time.monotonic)
     structured: object = None
     telemetry: TelemetryExport | None = None

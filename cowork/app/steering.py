@@ -18,7 +18,8 @@ from cowork.extensions.finder import ExtensionFolder, Extensions, find, plugins_
 from cowork.permissions.trust import STEERING, Trust, digest
 
 SKILL_TOOL = "Skill"
-UNTRUSTED = "This folder is not trusted: its settings, agents, servers and notes are not used. --trust uses them."
+UNTRUSTED = "This folder is not trusted: its settings, agents, servers and notes are not used"
+UNTRUSTED += " (`cowork trust`, or --trust for one run)."
 _FOLDERS = (".claude", ".agents", paths.PROJECT_FOLDER)  # in each folder of a project, weakest first
 
 

@@ -111,7 +111,7 @@ def gather(argument: str | None, *, non_interactive: bool, say: Say, stdin: int 
     else:
         prompt, ended = _read(stdin, gap if kind == "pipe" else None)
         if not ended:
-            raise UserError(f"the prompt on stdin did not end: silent for {GAP:g} s", "Close the pipe behind it.")
+            raise UserError(f"the prompt on stdin did not end: nothing came for {GAP:g} s", "Close the pipe after it.")
     if not prompt.strip():
         raise UserError("the prompt is empty", _HOW)
     return prompt, context

@@ -202,7 +202,7 @@ class Knowledge(Section, prefix="knowledge"):
 
     files: tuple[str, ...] = key(
         ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"),
-        "File names looked for in each folder; the first found counts, then its like in .local.md.",
+        "File names looked for in each folder; the first one found is used, and its .local.md variant.",
     )
     max_bytes: int = bound(32_000, "Most bytes in all.", 0, 1_000_000)
 

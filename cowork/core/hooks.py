@@ -61,7 +61,7 @@ class HookVerdict:
         if self.decision in _DECISIONS:
             return
         word = str(self.decision)  # what nobody understands must let nothing through
-        unknown = "" if word == "block" else f"a hook decided {word!r}, which is none of allow, ask and deny"
+        unknown = "" if word == "block" else f"a hook decided {word!r}, which is not allow, ask or deny"
         object.__setattr__(self, "decision", "deny")
         object.__setattr__(self, "reason", "; ".join(filter(None, (self.reason, unknown))))
 

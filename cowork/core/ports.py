@@ -240,6 +240,9 @@ class AgentDef:
         return tuple(dict.fromkeys(word.split("__")[1] for word in self.server_words))
 
 
+Accept = Callable[[Any], object]  # takes a value that is valid under a schema; a ValueError sends it back
+
+
 @frozen
 class TaskOrder:
     """A call of Task, as the engine receives it."""
@@ -252,7 +255,7 @@ class TaskOrder:
     allowed_tools: tuple[str, ...] | None = None
     max_turns: int = 0  # 0: what the agent's file or the settings say
     output_schema: Json | None = None
-    accept: Callable[[Any], object] = lambda value: None  # takes a value of that schema; a ValueError sends it back
+    accept: Accept = lambda value: None
     run_in_background: bool = False
     resume: str = ""  # a subagent_id
     isolation: str = ""  # worktree: works in one of its own; empty: what the agent's file says

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.later import later
+from cowork.core.ports import Accept
 from cowork.engine.loop import Agent, Outcome, Prompt
 
 with later(__name__):
     from cowork.tools.json_schema import validate
 
-Accept = Callable[[Any], object]  # takes a value that is valid under the schema, or raises ValueError
 REPAIRS = 2
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
 
@@ -75,5 +74,5 @@ def _number(text: str) -> float:
     """A number; NaN and infinite ones are Python's alone, and programs that read the answer refuse them."""
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text} is not a number of JSON")
+        raise ValueError(f"{text} is not valid JSON")
     return value

@@ -25,8 +25,8 @@ with later(__name__):
 if TYPE_CHECKING:
     from cowork.permissions.sandbox.box import Sandbox
 
-PLAN = "plan mode is read-only. Look around with the tools that read, then hand in your plan with ExitPlan"
-PLAN += ", or as text where that tool is not there, and let the user leave plan mode"
+PLAN = "plan mode is read-only. Look around with the tools that read, then hand in your plan"
+PLAN += " and let the user leave plan mode"
 
 
 class Permissions:

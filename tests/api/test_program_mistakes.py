@@ -96,7 +96,7 @@ def test_a_listener_that_fails_is_logged_and_left_out(scripted: Options, logged:
     ("said", "reason"),
     [
         (cowork.HookVerdict("block", "not today"), "Write was denied: not today."),  # type: ignore[arg-type]
-        (cowork.HookVerdict("refuse", "why"), "why; a hook decided 'refuse', which is none of allow, ask and deny"),  # type: ignore[arg-type]
+        (cowork.HookVerdict("refuse", "why"), "why; a hook decided 'refuse', which is not allow, ask or deny"),  # type: ignore[arg-type]
         ("deny", "the hook of PreToolUse returned 'deny', which is neither a HookVerdict nor None"),
         (False, "returned False, which is neither"),
     ],

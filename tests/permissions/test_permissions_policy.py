@@ -152,7 +152,9 @@ def test_a_file_outside_names_the_option_that_would_allow_it(workspace: Workspac
 
 
 def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> None:
-    assert "with ExitPlan, or as text" in bash(permit(workspace, mode="plan"), "npm test").reason
+    assert (
+        "hand in your plan and let the user leave plan mode" in bash(permit(workspace, mode="plan"), "npm test").reason
+    )
 
 
 @pytest.mark.parametrize(

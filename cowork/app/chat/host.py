@@ -25,6 +25,7 @@ from cowork.config.run_options import RunOptions
 from cowork.core.blocks import ToolUse
 from cowork.core.errors import UserError, os_error_as
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
+from cowork.core.format import one_line
 from cowork.core.git import project_root
 from cowork.core.hooks import EndReason
 from cowork.core.later import later
@@ -276,7 +277,9 @@ class ChatHost:
     async def tell_child(self, subagent_id: str, text: str, images: Sequence[Path] = ()) -> None:
         prompt = Prompt(text, source="steer")
         await attach(self.run, prompt, images)
-        self.run.subagents.tell(subagent_id, prompt)
+        if not self.run.subagents.tell(subagent_id, prompt):
+            said = f"{subagent_id} ended before it heard you: {one_line(text, 200)}"
+            self.run.emit(Notice(said, "warning", "child.ended"))
 
     def modes(self) -> list[str]:
         """Those to choose from: bypass only where the chat was started with it."""

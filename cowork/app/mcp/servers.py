@@ -183,7 +183,8 @@ class McpRun:
 
     def _is_approved(self, entry: ServerEntry) -> bool:
         root = self.place.root
-        if entry.scope != "project" and not (entry.scope == "agent" and entry.where.startswith(str(root))):
+        of_project = entry.scope == "agent" and entry.where.startswith(str(project_root(root)))
+        if entry.scope != "project" and not of_project:
             return True
         return self.place.options.trust or entry.name in self._accepted or self._approvals.has(root, entry)
 

@@ -96,10 +96,12 @@ class Subagents:
 
     # ------------------------------------------------------------ from outside
 
-    def tell(self, subagent_id: str, prompt: Prompt) -> None:
-        """Say something to a child before its next request, if it still runs."""
-        if child := self.running.get(subagent_id):
+    def tell(self, subagent_id: str, prompt: Prompt) -> bool:
+        """Say something to a child before its next request; False when it has ended."""
+        child = self.running.get(subagent_id)
+        if child:
             child.agent.tell(prompt)
+        return child is not None
 
     def finish(self, subagent_id: str) -> None:
         """Ask a running child to report now; one that still waits has nothing to report."""
